@@ -1,0 +1,202 @@
+"""Whether an answer is a wall's and not the target's: by header, by final URL, by title, by token.
+
+A wall's page names itself in a few places only, and these are looked at in the order of their price. Pages
+with a good status are searched in their head, small ones in full; refused ones up to ``page.SCAN`` bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from scrapy.http import Headers, HtmlResponse, TextResponse
+
+from scrapy_resiproxy.classify import marks
+from scrapy_resiproxy.classify.page import HEAD, SCAN, SMALL, is_stub, scripts_in, title_of
+from scrapy_resiproxy.classify.reasons import identity, one_line, rate, transient
+from scrapy_resiproxy.outcome import Blame, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_resiproxy.classify.marks import Mark
+
+_REFUSALS: Final = frozenset({401, 403, 405, 406, 412, 420, 428, 429, 430, 503})
+_KASADA_STATUSES: Final = frozenset({403, 429})
+_WIDGET_STATUSES: Final = frozenset({403, 429, 503})
+
+# Names as Headers itself spells them, so that one set operation tells whether any of them is there.
+_TELLING: Final = frozenset(Headers(dict.fromkeys((*marks.HEADER_VALUES, *marks.KASADA_HEADERS), b"")))
+_ALIYUN: Final = re.compile(marks.ALIYUN)
+_WIDGET_ELEMENT: Final = re.compile(marks.WIDGET_ELEMENT, re.IGNORECASE)
+_CLOUDFLARE_CODE: Final = re.compile(marks.CLOUDFLARE_CODE)
+_EMPTY: Final = 40
+"""Bytes of visible text that an empty page may have."""
+_BLOCK_PATH: Final = re.compile(
+    r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|blocked\?(?:.*&)?url=|captcha(?:[/?]|$))"
+)
+
+
+def find_wall(
+    request: Request, response: Response, *, text_rules: bool = True, markers: Sequence[str] = ()
+) -> Outcome | None:
+    """The outcome of an answer that is a wall's beyond doubt, or ``None``.
+
+    *markers* are the user's own tokens; without *text_rules* neither they nor any part of the body count.
+    """
+    wall = _by_header(response)
+    if wall is not None or 300 <= response.status < 400:
+        return wall
+    wall = _by_url(request, response)
+    if wall is not None or not text_rules or not response.body or not isinstance(response, TextResponse):
+        return wall
+    wall = _by_marker(response, markers) if markers else None
+    if wall is not None:
+        return wall
+    if response.status >= 400 or response.status < 200:
+        return _by_refused_page(response)
+    return _by_good_page(response.body) if _looks_like_html(response) else None
+
+
+def find_widget(response: Response) -> Outcome | None:
+    """The outcome of a refusal that shows a captcha's widget: weak evidence, so all else goes first."""
+    if response.status not in _WIDGET_STATUSES or not isinstance(response, TextResponse):
+        return None
+    for token, name in marks.WIDGETS:
+        if response.body.find(token, 0, SCAN) >= 0:
+            return _wall("challenge", name)
+    return None
+
+
+def _wall(reason: str, evidence: str) -> Outcome:
+    return identity(reason, Blame.SESSION, evidence)
+
+
+def _is_refusal(status: int) -> bool:
+    return status in _REFUSALS or not 100 <= status <= 599
+
+
+def _by_header(response: Response) -> Outcome | None:
+    headers = response.headers
+    if _TELLING.isdisjoint(headers):
+        return None
+    for name, values in marks.HEADER_VALUES.items():
+        reason = values.get((headers.get(name) or b"").strip().lower())
+        if reason:
+            return _wall(reason, name)
+    if response.status in _KASADA_STATUSES:
+        for name in marks.KASADA_HEADERS:
+            if name in headers:
+                return _wall("challenge", name)
+    return None
+
+
+def _by_url(request: Request, response: Response) -> Outcome | None:
+    asked = request.meta.get("redirect_urls")
+    match = _BLOCK_PATH.match(_path(response.url)) if asked else None
+    # Who asked for a page with such an address got what he asked for.
+    if not asked or match is None or _BLOCK_PATH.match(_path(str(asked[0]))):
+        return None
+    return _wall("block_url", "url:" + one_line(match[0].partition("?")[0], 40))
+
+
+def _path(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def _by_marker(response: TextResponse, markers: Sequence[str]) -> Outcome | None:
+    for marker in markers:
+        spellings = {marker.encode("utf-8", "replace")}
+        if not marker.isascii():
+            spellings.add(marker.encode(response.encoding, "replace"))
+        if any(response.body.find(spelling, 0, SCAN) >= 0 for spelling in spellings):
+            return _wall("marker", "marker:" + one_line(ascii(marker)[1:-1], 60))
+    return None
+
+
+def _looks_like_html(response: TextResponse) -> bool:
+    # A list asked for as CSV may come back as a wall's page that names no type.
+    return isinstance(response, HtmlResponse) or (
+        type(response) is TextResponse and response.body[:64].lstrip().startswith(b"<")
+    )
+
+
+def _by_good_page(body: bytes) -> Outcome | None:
+    end = SMALL if len(body) <= SMALL else HEAD
+    wall = _by_title(body) or _first(marks.MARKS, body, end)
+    if wall is None and body.find(b"aptcha", 0, end) >= 0:
+        wall = _first(marks.CAPTCHA_MARKS, body, end)
+    if wall is None and body.find(b"var arg1", 0, end) >= 0 and _ALIYUN.search(body, 0, end):
+        wall = _wall("challenge", "arg1")
+    return wall or (_by_stub(body) if len(body) <= SMALL else None)
+
+
+def _by_title(body: bytes) -> Outcome | None:
+    title = title_of(body)
+    if not title:
+        return None
+    mark = marks.TITLES.get(title) or marks.TITLES.get(title.rstrip(b"."))
+    if mark is None:
+        mark = next((mark for end, mark in marks.TITLE_ENDS if title.endswith(end)), None)
+    return _wall(mark.reason, mark.name) if mark and mark.on(body, SCAN) else None
+
+
+def _first(table: Iterable[Mark], body: bytes, end: int) -> Outcome | None:
+    for mark in table:
+        if mark.on(body, end) and (not mark.bare or is_stub(body, text=mark.bare)):
+            return _wall(mark.reason, mark.name)
+    return None
+
+
+def _by_stub(body: bytes) -> Outcome | None:
+    if marks.INCAPSULA.on(body, SMALL) and scripts_in(body) <= 1 and is_stub(body, text=_EMPTY):
+        return _wall("challenge", marks.INCAPSULA.name)
+    if body.find(b"aptcha") < 0 and body.find(b"turnstile") < 0:
+        return None
+    widget = _WIDGET_ELEMENT.search(body)
+    if widget and is_stub(body):
+        return _wall("challenge", f"widget:{widget[1].decode().lower()}")
+    return None
+
+
+def _by_refused_page(response: TextResponse) -> Outcome | None:
+    body = response.body
+    tables = [marks.MARKS, marks.CAPTCHA_MARKS]
+    if _is_refusal(response.status):
+        tables.append(marks.REFUSAL_MARKS)
+    # The code goes before any script on the page, which is a challenge's too.
+    wall = _by_cloudflare_code(response) or _by_title(body)
+    for table in tables:
+        wall = wall or _first(table, body, SCAN)
+    return wall or _by_stub(body)
+
+
+def _by_cloudflare_code(response: TextResponse) -> Outcome | None:
+    # Databases have errors 1005 and 1020 as well.
+    if not _is_cloudflares(response):
+        return None
+    match = _CLOUDFLARE_CODE.search(response.body, 0, SCAN)
+    code = int(match[1]) if match else 0
+    if code in marks.CLOUDFLARE_FAULTS:
+        return transient("origin_unreachable", Blame.TARGET, f"error-code:{code}")
+    if code == marks.CLOUDFLARE_RATE:
+        return rate("rate_limit_page", Blame.TARGET, f"error-code:{code}")
+    if code in marks.CLOUDFLARE_BLOCKS and _is_refusal(response.status):
+        return _wall("block_page", f"error-code:{code}")
+    return None
+
+
+def _is_cloudflares(response: TextResponse) -> bool:
+    return (
+        response.body[:32].lstrip().startswith(b"error code: ")
+        or b"cloudflare" in (response.headers.get("Server") or b"").lower()
+        or response.body.find(b"loudflare", 0, SCAN) >= 0
+    )

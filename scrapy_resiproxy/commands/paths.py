@@ -1,0 +1,35 @@
+"""What the commands on dead-letter feeds have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from scrapy_resiproxy.deadletter.index import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROBLEMS_SHOWN = 20
+
+
+def feed_files(args: Sequence[str]) -> list[str]:
+    """The feeds that the command line names. Raises ``UsageError``, one line."""
+    for arg in args:
+        if arg.startswith("-"):
+            raise UsageError(f"{arg} is no option of this command", print_help=False)
+    if not args:
+        raise UsageError("name at least one dead-letter feed, or a pattern", print_help=False)
+    try:
+        return expand(args)
+    except ValueError as error:
+        raise UsageError(str(error), print_help=False) from None
+
+
+def show_problems(problems: Sequence[str], say: Callable[[str], None]) -> None:
+    """The lines that were passed over, the first ones each on its own."""
+    for problem in problems[:PROBLEMS_SHOWN]:
+        say(f"passed over: {problem}")
+    if len(problems) > PROBLEMS_SHOWN:
+        say(f"passed over: {len(problems) - PROBLEMS_SHOWN} more lines")

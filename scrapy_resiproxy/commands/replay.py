@@ -1,0 +1,224 @@
+"""``scrapy replay``: run dead letters again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy.commands import BaseRunSpiderCommand
+from scrapy.exceptions import UsageError
+from scrapy.utils.conf import feed_process_params_from_cli
+
+from scrapy_resiproxy.commands.paths import feed_files, show_problems
+from scrapy_resiproxy.commands.runs import Run, Runs
+from scrapy_resiproxy.components.feeds import overwritten
+from scrapy_resiproxy.deadletter.lock import Lock, LockedError
+from scrapy_resiproxy.deadletter.progress import named
+from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
+from scrapy_resiproxy.deadletter.times import iso
+from scrapy_resiproxy.redact import MASK
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy import Spider
+
+    from scrapy_resiproxy.deadletter.progress import Summary
+
+EXIT_LETTERS_REMAIN: Final = 1
+EXIT_LOCKED: Final = 3
+"""Another process is replaying or compacting one of the feeds."""
+
+OPTIONS: Final = {
+    "class": "CLASS",
+    "reason": "REASON",
+    "target": "TARGET",
+    "id": "ID",
+}
+
+
+class Command(BaseRunSpiderCommand):
+    """``scrapy replay PATH…``. Exit codes: 0 all done, 1 letters remain, 2 wrong usage, 3 a feed is locked."""
+
+    requires_project = True
+    feeds: dict[str, Any] | None = None
+    """The feeds of ``-o``, which stand in for the configured ones."""
+
+    def syntax(self) -> str:
+        return "[options] PATH [PATH ...]"
+
+    def short_desc(self) -> str:
+        return "Run the dead letters in the given feeds again"
+
+    def long_desc(self) -> str:
+        return (
+            "Run spiders on the dead letters in the given feeds instead of their start requests, one crawl for each "
+            "spider and set of spider arguments. PATH may hold wildcards. Exit codes: 0 all done, 1 letters remain, "
+            "2 wrong usage, 3 a feed is being replayed by another process."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Which letters")
+        for name, shown in OPTIONS.items():
+            group.add_argument(
+                f"--{name}", dest=f"only_{name}", action="append", metavar=shown, help=f"only with this {name}"
+            )
+        group.add_argument("--since", metavar="T", help="only written since T: an ISO 8601 time, or an age like 6h")
+        group.add_argument("--limit", metavar="N", help="at most N letters")
+        group.add_argument("--now", action="store_true", help="also those that should wait until later")
+        group = parser.add_argument_group(title="How to run them")
+        group.add_argument("--offline", action="store_true", help="run callbacks on the stored pages and send nothing")
+        group.add_argument("--dry-run", action="store_true", help="say what would run, and run nothing")
+        group.add_argument(
+            "--allow-overwrite", action="store_true", help="run although a configured item feed will be overwritten"
+        )
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        super().process_options(args, opts)
+        if opts.output or opts.overwrite_output:
+            assert self.settings is not None
+            bare = self.settings.copy()
+            bare.set("FEEDS", {}, priority="cmdline")
+            self.feeds = feed_process_params_from_cli(bare, opts.output, overwrite_output=opts.overwrite_output)
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        files = feed_files(args)
+        given = _given(opts)
+        now = datetime.now(UTC).timestamp()
+        try:
+            wanted = Filter.from_mapping(given, now=now)
+        except ValueError as error:
+            raise UsageError(f"--{error}", print_help=False) from None
+        self._out = sys.stderr if _writes_to_stdout(opts) else sys.stdout
+        try:
+            with ExitStack() as locks:
+                if not opts.dry_run:
+                    for name in files:
+                        locks.enter_context(Lock(name))
+                self._replay(files, wanted, given, opts, now)
+        except LockedError as error:
+            self._say(str(error))
+            self.exitcode = EXIT_LOCKED
+        except OSError as error:
+            raise UsageError(f"{error.filename}: {error.strerror}", print_help=False) from None
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._out)
+
+    def _replay(
+        self, files: list[str], wanted: Filter, given: dict[str, Any], opts: argparse.Namespace, now: float
+    ) -> None:
+        selection = select(files, wanted, now=now, rebuilders=self._rebuilders())
+        show_problems(selection.problems, self._say)
+        runs = self._runs(files, selection, wanted, given, opts)
+        if opts.dry_run:
+            for run in runs:
+                self._say(f"{run.shown}: {run.letters} letters would be replayed")
+            self._say_left(selection)
+            return
+        self._check_feeds(runs, opts)
+        assert self.crawler_process is not None
+        Runs(self.crawler_process, runs, self._report).start()  # type: ignore[arg-type]
+        after = select(files, wanted, now=datetime.now(UTC).timestamp(), rebuilders=self._rebuilders())
+        self._say_left(after)
+        if after.remaining:
+            self.exitcode = EXIT_LETTERS_REMAIN
+
+    def _rebuilders(self) -> set[str]:
+        """The spiders that can rebuild what a letter does not hold."""
+        assert self.crawler_process is not None
+        loader = self.crawler_process.spider_loader
+        return {name for name in loader.list() if hasattr(loader.load(name), "replay_request")}
+
+    def _runs(
+        self,
+        files: list[str],
+        selection: Selection,
+        wanted: Filter,
+        given: dict[str, Any],
+        opts: argparse.Namespace,
+    ) -> list[Run]:
+        """A crawl for each spider and set of arguments, those of ``-a`` laid over the letters'."""
+        crawls: dict[tuple[str, str], tuple[dict[str, Any], list[str], int]] = {}
+        for (spider, letter_args), entries in selection.groups().items():
+            arguments = {**json.loads(letter_args), **opts.spargs}
+            key = spider, json.dumps(arguments, sort_keys=True)
+            _, sets, count = crawls.get(key, (arguments, [], 0))
+            crawls[key] = arguments, [*sets, letter_args], count + len(entries)
+        runs = []
+        for (spider, _), (arguments, sets, count) in crawls.items():
+            spidercls = self._spider(spider, arguments, count)
+            if spidercls is not None:
+                filter_ = {
+                    **given,
+                    "spider_args": [json.loads(each) for each in sets],
+                    "since": None if wanted.since is None else iso(wanted.since),
+                    "limit": count,
+                }
+                settings: dict[str, Any] = {"RESIPROXY_REPLAY": files, "RESIPROXY_REPLAY_FILTER": filter_}
+                if self.feeds is not None:
+                    settings |= {"FEEDS": self.feeds, "FEED_URI": None}
+                runs.append(Run(named(spider, sets[0]), spidercls, arguments, count, wanted.offline, settings))
+        return runs
+
+    def _spider(self, name: str, arguments: dict[str, Any], count: int) -> type[Spider] | None:
+        """The class of spider *name*, unless something is missing that the letters cannot tell."""
+        assert self.crawler_process is not None
+        try:
+            spidercls = self.crawler_process.spider_loader.load(name)
+        except KeyError:
+            self._say(f"{name}: {count} letters are left, for this project has no spider of that name")
+            self.exitcode = EXIT_LETTERS_REMAIN
+            return None
+        hidden = [key for key, value in arguments.items() if value == MASK]
+        if hidden:
+            self._say(f"{name}: {count} letters are left, for they do not hold a secret: add -a {hidden[0]}=VALUE")
+            self.exitcode = EXIT_LETTERS_REMAIN
+            return None
+        return spidercls
+
+    def _check_feeds(self, runs: list[Run], opts: argparse.Namespace) -> None:
+        """Raise ``UsageError`` when a run would replace what an earlier crawl has put into an item feed."""
+        if self.feeds is not None or opts.allow_overwrite:
+            return
+        assert self.settings is not None
+        for run in runs:
+            settings = self.settings.copy()
+            run.spidercls.update_settings(settings)
+            if lost := overwritten(settings):
+                raise UsageError(
+                    f"the replay of {run.shown} would overwrite the item feed {lost[0]}: "
+                    "name another with -o FEED, or add --allow-overwrite",
+                    print_help=False,
+                )
+
+    def _report(self, run: Run, summary: Summary | None) -> None:
+        if summary is None:
+            self._say(f"{run.shown}: did not run, see the log")
+            self.exitcode = EXIT_LETTERS_REMAIN
+            return
+        self._say(summary.line().replace(summary.spider, run.shown, 1))
+        if summary.again:
+            self.exitcode = EXIT_LETTERS_REMAIN
+
+    def _say_left(self, selection: Selection) -> None:
+        parts = [f"{len(selection.entries)} open"] if selection.entries else []
+        parts += [f"{count} {WHY_LEFT[why]}" for why, count in sorted(selection.left.items())]
+        if selection.waits_until is not None:
+            parts.append(f"the first may go at {iso(selection.waits_until)}")
+        self._say("left: " + (", ".join(parts) or "nothing"))
+
+
+def _given(opts: argparse.Namespace) -> dict[str, Any]:
+    """The options as a replay filter spells them."""
+    given = {name: getattr(opts, f"only_{name}") for name in OPTIONS}
+    given |= {"since": opts.since, "limit": opts.limit, "now": opts.now, "offline": opts.offline}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _writes_to_stdout(opts: argparse.Namespace) -> bool:
+    return any(uri.startswith(("-", "stdout:")) for uri in (*(opts.output or ()), *(opts.overwrite_output or ())))

@@ -1,0 +1,95 @@
+"""Puts a request on a session: proxy, credentials and cookie jar together; and takes a session down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+
+from scrapy_resiproxy import signals
+from scrapy_resiproxy.names import META_COUNTRY, META_SESSION, META_STATE
+from scrapy_resiproxy.outcome import Blame, OutcomeClass
+from scrapy_resiproxy.sessions.pool import Lease, NoSession, SessionGone
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_resiproxy.components.flow import Flight
+    from scrapy_resiproxy.outcome import Outcome
+    from scrapy_resiproxy.runtime import Runtime
+
+
+class Boarding:
+    """Sessions of one crawl, as requests see them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.pool = runtime.pool
+
+    def board(self, request: Request, flight: Flight, now: float) -> NoSession | SessionGone | None:
+        """Lease a session for *flight* and set it on *request*; what stands in the way, if anything does."""
+        assert self.pool is not None
+        meta, state = request.meta, flight.state
+        avoid = state.get("avoid")
+        lease = self.pool.lease(
+            flight.target,
+            now,
+            name=meta.get(META_SESSION),
+            country=meta.get(META_COUNTRY) or self.runtime.config.target(flight.host).country,
+            prefer=state.get("prefer"),
+            avoid=frozenset((avoid,)) if avoid else frozenset(),
+        )
+        if not isinstance(lease, Lease):
+            return lease
+        session = lease.session
+        flight.lease, flight.owned, flight.direct = lease, True, False
+        # The full URL, and nothing left of another session: HttpProxyMiddleware keeps the old header where the
+        # host stays the same.
+        request.headers.pop(b"Proxy-Authorization", None)
+        meta.pop("_auth_proxy", None)
+        meta["proxy"] = session.url
+        jar = session.jar is not None and "cookiejar" not in meta
+        if jar:
+            meta["cookiejar"] = session.jar
+        meta[META_STATE] = flight.state = {**state, "proxy": True, "jar": jar, "prefer": session.alias}
+        return None
+
+    def report(self, flight: Flight, outcome: Outcome, now: float) -> None:
+        """What the attempt means for its session."""
+        if flight.lease is None or self.pool is None:
+            return
+        session = flight.lease.session
+        if outcome.ok:
+            self.pool.good(session, now)
+            return
+        if self._is_to_blame(outcome) and self.pool.retire(session, outcome.reason, now, outcome.blame):
+            self.runtime.crawler.signals.send_catch_log(
+                signals.session_retired,
+                target=flight.target,
+                session=session.alias,
+                reason=outcome.reason,
+                spider=self.runtime.crawler.spider,
+            )
+        self.bury_closed()
+
+    def _is_to_blame(self, outcome: Outcome) -> bool:
+        """Whether *outcome* ends the session. Waiting as told keeps it; a gateway's fault is not an exit's, while the
+        endpoint of a list is both.
+        """
+        assert self.pool is not None
+        if outcome.class_ is OutcomeClass.RATE:
+            return False
+        if outcome.blame is Blame.PROXY:
+            return self.pool.is_list
+        return outcome.class_ is OutcomeClass.IDENTITY or outcome.blame is Blame.SESSION
+
+    def bury_closed(self) -> None:
+        """Empty the cookie jars of sessions that have ended, and close their tunnels."""
+        assert self.pool is not None
+        for session in self.pool.take_closed():
+            if session.jar is not None:
+                cookies = self.runtime.crawler.get_downloader_middleware(CookiesMiddleware)
+                if cookies is not None:
+                    cookies.jars.pop(session.jar, None)
+            for close in self.runtime.on_session_closed:
+                close(session.alias)

@@ -1,0 +1,265 @@
+"""One crawl's components, wired to each other: the desk at which the middleware asks.
+
+It also listens to what happens after delivery: a callback that raises and an item that is refused are failures of
+their request too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.http import Response
+
+from scrapy_resiproxy.classify.validators import all_of, check_name, resolve, validators_of
+from scrapy_resiproxy.components.boarding import Boarding
+from scrapy_resiproxy.components.deadletters import DeadLetterOffice
+from scrapy_resiproxy.components.events import Events
+from scrapy_resiproxy.components.flow import again, host_of, state_of
+from scrapy_resiproxy.components.rescheduler import Rescheduler
+from scrapy_resiproxy.components.verdicts import Verdicts
+from scrapy_resiproxy.components.wire import Wire
+from scrapy_resiproxy.names import META_STATE, META_STORY, META_VALIDATOR
+from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from scrapy_resiproxy.components.flow import Flight, State
+    from scrapy_resiproxy.guard.governor import Hold
+
+logger = logging.getLogger(__name__)
+
+_crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
+
+SEND_MARGIN = 30.0
+"""Seconds beyond the download timeout after which a permit that nobody ended is taken back."""
+
+
+class Crawl:
+    """What one crawl's middleware, extension and replay share."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.office = DeadLetterOffice(runtime)
+        self.rescheduler = Rescheduler(runtime)
+        self.sessions = Boarding(runtime)
+        self.events = Events(runtime, self.rescheduler)
+        self.verdicts = Verdicts(runtime, self.office, self.rescheduler, self.sessions, self.events)
+        self.wire = Wire(runtime, self.verdicts.resettle)
+        self.verdicts.wire = self.wire
+        self.rescheduler.hops = self.wire.redirected
+        self.at_end: list[Callable[[], None]] = []
+        """Called when everything has been written."""
+        self.unsent = 0
+        """Requests that were never sent and are not kept, known at the end."""
+        self.kept = 0
+        """Requests that wait in the job for the next run, known at the end."""
+        self._spider_validates = False
+        self._validator_errors: set[str] = set()
+        connect = runtime.crawler.signals.connect
+        connect(self.spider_opened, signals.spider_opened)
+        connect(self.spider_error, signals.spider_error)
+        connect(self.item_error, signals.item_error)
+        connect(self.spider_closed, signals.spider_closed)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Crawl:
+        """The components of *crawler*, built at the first call.
+
+        Raises :class:`~scrapy_resiproxy.settings.SettingError` when a setting cannot be used.
+        """
+        crawl = _crawls.get(crawler)
+        if crawl is None:
+            crawl = _crawls[crawler] = cls(Runtime.of(crawler))
+        return crawl
+
+    # Before the wire ----------------------------------------------------------------------------------------
+
+    def uses_pool(self, request: Request, host: str) -> bool:
+        """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct."""
+        if self.runtime.pool is None or "proxy" in request.meta:
+            return False
+        if self.runtime.config.target(host).direct:
+            # None keeps HttpProxyMiddleware from taking one of the environment.
+            request.meta["proxy"] = None
+            return False
+        return True
+
+    def lease_time(self, request: Request) -> float:
+        timeout = request.meta.get("download_timeout") or self.runtime.config.general.download_timeout
+        return float(timeout) + SEND_MARGIN
+
+    def count_departure(self, target: str, now: float, *, retry: bool, state: State) -> None:
+        """An attempt leaves; a first attempt earns budget for the retries that wait for it."""
+        counts = self.runtime.tally.of(target)
+        for each in (self.runtime.tally.total, counts):
+            each.requests += 1
+            each.retries += retry
+            each.firsts += not retry
+        if retry:
+            self.rescheduler.sent(state)
+        else:
+            counts.last_first = now
+            if self.runtime.room.first_without_budget(target) is not None:
+                self.rescheduler.look_at_budget(target, now)
+
+    def park_for_hold(self, request: Request, state: State, hold: Hold) -> Request:
+        """Keep a request whose target is held, without having sent it."""
+        copy = again(request, state)
+        target = self.runtime.target_of(request, host_of(request))
+        return self.rescheduler.park(copy, target=target, due=hold.until, reason="hold", why=hold.reason)
+
+    # After the wire -----------------------------------------------------------------------------------------
+
+    def judge_response(self, request: Request, response: Response, flight: Flight) -> Outcome:
+        entry = self.runtime.config.target(flight.host)
+        return self.runtime.classifier.judge_response(
+            request,
+            response,
+            now=self.runtime.wall(),
+            via_proxy=bool(request.meta.get("proxy")),
+            text_rules=flight.scheduled or not request.url.endswith("/robots.txt"),
+            markers=entry.markers,
+            status_classes=entry.status_classes,
+        )
+
+    def judge_exception(self, request: Request, exception: BaseException, flight: Flight) -> Outcome:  # noqa: ARG002
+        return self.runtime.classifier.judge_exception(
+            request, exception, now=self.runtime.wall(), via_proxy=bool(request.meta.get("proxy"))
+        )
+
+    def validator_for(self, request: Request, response: Response, flight: Flight) -> Any:
+        """The validator that is nearest to the request; None when there is none, or nothing to validate."""
+        if not 200 <= response.status < 300 or response.status == 204 or request.method == "HEAD":
+            return None
+        named = request.meta.get(META_VALIDATOR)
+        if named is not None:
+            return resolve(named)
+        if not flight.scheduled:
+            return None
+        spider = self.runtime.crawler.spider
+        on_callback = validators_of(request.callback or getattr(spider, "parse", None))
+        if on_callback:
+            return on_callback[0] if len(on_callback) == 1 else all_of(*on_callback)
+        if self._spider_validates:
+            return spider.validate_response  # type: ignore[union-attr]
+        validators = self.runtime.validators
+        return validators.get(flight.host) or validators.get("*") if validators else None
+
+    def validated(
+        self, request: Request, flight: Flight, validator: Any, result: tuple[Outcome, BaseException | None]
+    ) -> Outcome:
+        """The validator's verdict, unless it refuses everything: then the page has changed, not the wall."""
+        outcome, error = result
+        check = check_name(validator)
+        if error is not None:
+            first = check not in self._validator_errors
+            self._validator_errors.add(check)
+            logger.error(
+                "The validator %(check)s raised on %(request)s: %(error)r",
+                {"check": check, "request": request, "error": error},
+                exc_info=error if first else None,
+                extra={"spider": self.runtime.crawler.spider},
+            )
+            return outcome
+        lease = flight.lease
+        if self.runtime.layout.note(
+            flight.target,
+            check,
+            outcome.ok,
+            lease.session.alias if lease is not None else "",
+            fresh=lease is None or lease.fresh,
+            walled=False,
+        ):
+            logger.error(
+                "Layout changed? %(check)s refuses every page of %(target)s, on fresh sessions too, and none of them "
+                "looks like a wall. Sessions are no longer rotated for it: fix the validator.",
+                {"check": check, "target": flight.target},
+            )
+        if not outcome.ok and self.runtime.layout.changed(flight.target, check):
+            return Outcome(OutcomeClass.TERMINAL, "layout_changed", Blame.LOCAL, check)
+        return outcome
+
+    def abandon(self, request: Request, flight: Flight) -> None:
+        """The attempt ended without a judgement: somebody else ignored or cancelled it."""
+        if flight.permit is not None:
+            self.runtime.governor.cancel(flight.permit, self.runtime.now())
+            self.events.take(flight.target)
+        self.rescheduler.finish(flight.state, flight.target)
+        request.meta.pop(META_STATE, None)
+
+    # After delivery -----------------------------------------------------------------------------------------
+
+    def spider_opened(self, spider: Spider) -> None:
+        self._spider_validates = callable(getattr(spider, "validate_response", None))
+        for line in self.runtime.config.adopted:
+            logger.info("Adopted from Scrapy's settings: %s", line)
+        for line in self.runtime.config.unknown:
+            logger.warning("%s", line)
+        if self.runtime.pool is not None:
+            logger.info("Sessions look like this: %s", self.runtime.pool.sample())
+
+    def spider_error(self, failure: Failure, response: Any) -> None:
+        """A callback raised: no download can mend that, a fixed parser can."""
+        if isinstance(response, Response) and response.request is not None:
+            self._bury_after_delivery(response.request, "parse_error", response, failure.value)
+
+    def item_error(self, response: Any, failure: Failure) -> None:
+        if isinstance(response, Response) and response.request is not None:
+            self._bury_after_delivery(response.request, "item_error", response, failure.value)
+
+    def _bury_after_delivery(
+        self, request: Request, reason: str, response: Response, error: BaseException | None
+    ) -> None:
+        if self.runtime.observing or request.meta.get("_resiproxy_buried") == reason:
+            return
+        request.meta["_resiproxy_buried"] = reason
+        story = request.meta.get(META_STORY) or {}
+        self.office.bury(
+            request,
+            reason,
+            target=self.runtime.target_of(request, host_of(request)),
+            outcome=Outcome(OutcomeClass.TERMINAL, reason, Blame.LOCAL),
+            state={"first": story.get("first", self.runtime.wall())},
+            response=response,
+            error=error,
+        )
+
+    def overhead_bytes(self) -> int:
+        """Bytes that tunnels cost beyond the pages they carried, where ours are in use."""
+        return self.runtime.tunnel_overhead()
+
+    def spider_closed(self) -> None:
+        """What still waits stays in the job, or becomes a letter."""
+        waiting = self.rescheduler.close()
+        if self.runtime.store is not None:
+            self.kept = len(self.runtime.store) + sum(queue.left() for queue in self.runtime.queues)
+            self.runtime.store.remember("clean", value=True)
+            self.runtime.store.close()
+        else:
+            self._bury_waiting(waiting)
+        for finish in self.at_end:
+            finish()
+        self.office.close()
+
+    def _bury_waiting(self, waiting: list[Any]) -> None:
+        for entry in waiting:
+            state = state_of(entry.request)
+            if entry.sent and state is not None:
+                self.office.bury(entry.request, "shutdown", target=entry.target, state=state)
+            else:
+                self.unsent += 1
+        self.unsent += sum(queue.left() for queue in self.runtime.queues)
+        if self.unsent:
+            logger.warning(
+                "%d requests were never sent and are not kept: with JOBDIR a stopped crawl goes on where it was.",
+                self.unsent,
+            )

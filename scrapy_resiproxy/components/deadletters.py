@@ -1,0 +1,149 @@
+"""Writes the dead letter of a request before its failure is surfaced."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.http import Response
+
+from scrapy_resiproxy import signals
+from scrapy_resiproxy.components.flow import ours_in, story_of
+from scrapy_resiproxy.deadletter.arguments import spider_arguments
+from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
+from scrapy_resiproxy.deadletter.record import make_letter
+from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.redact import redact_text
+from scrapy_resiproxy.settings import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy import Request
+
+    from scrapy_resiproxy.components.flow import State
+    from scrapy_resiproxy.outcome import Outcome
+    from scrapy_resiproxy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+PAGE_REASONS = frozenset({"parse_error", "validator_error"})
+"""Only these keep their page: a fixed parser or validator can run on it without a download."""
+
+
+class DeadLetterOffice:
+    """The dead-letter feed of one crawl."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.settings = runtime.config.deadletters
+        self.path = self._path() if self.settings.deadletter_enabled else None
+        self._feed: DeadLetterFeed | None = None
+        self._failed = False
+        self.reasons: dict[str, int] = {}
+        self.failed_writes = 0
+        if self.path is not None and "deadletter_file" in runtime.config.user_set:
+            problem = DeadLetterFeed.check_writable(self.path)
+            if problem:
+                raise SettingError(f"RESIPROXY_DEADLETTER_FILE is {self.settings.deadletter_file!r}: {problem}")
+
+    def _path(self) -> Path:
+        spider = self.runtime.crawler.spider
+        name = spider.name if spider is not None else self.runtime.crawler.spidercls.name
+        when = datetime.fromtimestamp(self.runtime.wall(), UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
+        try:
+            return Path(self.settings.deadletter_file % {"name": name, "time": when})
+        except (KeyError, ValueError, TypeError):
+            raise SettingError(
+                f"RESIPROXY_DEADLETTER_FILE is {self.settings.deadletter_file!r}; it may hold %(name)s and %(time)s."
+            ) from None
+
+    @property
+    def written(self) -> int:
+        return sum(self.reasons.values())
+
+    def bury(
+        self,
+        request: Request,
+        reason: str,
+        *,
+        target: str,
+        outcome: Outcome | None = None,
+        state: State | None = None,
+        response: Response | None = None,
+        error: BaseException | None = None,
+        not_before: float | None = None,
+    ) -> bool:
+        """Write the letter of *request*; whether it is on disk now.
+
+        *not_before* is wall-clock seconds. Nothing is written for a status that the project excludes or that the
+        spider handles itself.
+        """
+        if self.path is None or self._is_excluded(request, response, reason):
+            return False
+        state = state or {}
+        now = self.runtime.wall()
+        letter = make_letter(
+            request=request,
+            spider=self._spider(),
+            outcome_class=outcome.class_.value if outcome is not None else "terminal",
+            reason=reason,
+            target=target,
+            key=self.runtime.key_of(request),
+            now=now,
+            first_seen=state.get("first", now),
+            attempts=story_of(state.get("log", [])),
+            error=error,
+            response=response,
+            keep_page=reason in PAGE_REASONS,
+            response_bytes=self.settings.deadletter_response_bytes,
+            not_before=not_before,
+            redact=self.settings.deadletter_redact,
+            spider_args=spider_arguments(self.runtime.crawler),
+            job=self.runtime.jobdir,
+            project=self.runtime.crawler.settings.get("BOT_NAME"),
+            replay=request.meta.get(META_REPLAY),
+            own_meta=ours_in(state),
+        )
+        if not self._write(letter):
+            return False
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        for counts in self.runtime.tally.both(target):
+            counts.letters += 1
+        self.runtime.crawler.signals.send_catch_log(
+            signals.request_dead_lettered, request=request, letter=letter, spider=self._spider()
+        )
+        return True
+
+    def _spider(self) -> Any:
+        return self.runtime.crawler.spider
+
+    def _is_excluded(self, request: Request, response: Response | None, reason: str) -> bool:
+        if not isinstance(response, Response) or reason in PAGE_REASONS or reason == "item_error":
+            return False
+        status = response.status
+        if status in self.settings.deadletter_exclude_http_codes or request.meta.get("handle_httpstatus_all"):
+            return True
+        of_spider = getattr(self._spider(), "handle_httpstatus_list", ())
+        handled = request.meta.get("handle_httpstatus_list", of_spider) or ()
+        return status in handled and not 200 <= status < 300
+
+    def _write(self, letter: Mapping[str, Any]) -> bool:
+        try:
+            if self._feed is None:
+                assert self.path is not None
+                self._feed = DeadLetterFeed(self.path)
+            self._feed.write(dict(letter))
+        except OSError as error:
+            self.failed_writes += 1
+            if not self._failed:
+                self._failed = True
+                logger.error("The dead-letter feed %s cannot be written: %s", self.path, redact_text(str(error)))
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()

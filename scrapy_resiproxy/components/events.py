@@ -1,0 +1,108 @@
+"""Passes on what the governor saw happen: signals, one log line each, and what must be woken or ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy_resiproxy import signals
+
+if TYPE_CHECKING:
+    from scrapy_resiproxy.components.rescheduler import Rescheduler
+    from scrapy_resiproxy.guard.governor import GuardEvent
+    from scrapy_resiproxy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = {
+    "circuit_opened": signals.circuit_opened,
+    "circuit_half_opened": signals.circuit_half_opened,
+    "circuit_closed": signals.circuit_closed,
+    "budget_exhausted": signals.budget_exhausted,
+}
+
+
+class Events:
+    """The governor's events of one crawl."""
+
+    def __init__(self, runtime: Runtime, rescheduler: Rescheduler) -> None:
+        self.runtime = runtime
+        self.rescheduler = rescheduler
+        self.counts: dict[str, int] = {}
+        self._gone: dict[str, float] = {}
+        """When targets whose circuit is not closed are to be given up."""
+        rescheduler.on_turn = self.turn
+
+    def take(self, target: str) -> None:
+        """Deal with what has happened since the last call; *target* is the one that moved last."""
+        for queue in self.runtime.queues:
+            queue.look_again(target)
+        for event in self.runtime.governor.take_events():
+            self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
+            handler = getattr(self, f"_{event.kind}", None)
+            if handler is not None:
+                handler(event)
+            signal = SIGNALS.get(event.kind)
+            if signal is not None:
+                self._send(signal, event)
+
+    def turn(self, now: float) -> None:
+        """Give up what has been gone for too long: nobody else may ask for it any more."""
+        for target, at in list(self._gone.items()):
+            if now >= at:
+                del self._gone[target]
+                self.runtime.governor.given_up(target, now)
+                self.take(target)
+            else:
+                self.rescheduler.wake_at(at)
+
+    def _send(self, signal: object, event: GuardEvent) -> None:
+        arguments: dict[str, Any] = {"target": event.target, "spider": self.runtime.crawler.spider}
+        if event.kind == "circuit_opened" and event.until is not None:
+            arguments["until"] = self.runtime.wall() + event.until - self.runtime.now()
+        self.runtime.crawler.signals.send_catch_log(signal, **arguments)
+
+    def _circuit_opened(self, event: GuardEvent) -> None:
+        until = event.until if event.until is not None else self.runtime.now()
+        logger.warning(
+            "%(target)s is down: its circuit is open, nothing is sent there for %(wait).0f s.",
+            {"target": event.target, "wait": max(0.0, until - self.runtime.now())},
+        )
+        self.rescheduler.wake_at(until)
+        give_up_at = self.runtime.governor.view(event.target, event.now).give_up_at
+        if give_up_at is not None:
+            self._gone[event.target] = give_up_at
+            self.rescheduler.wake_at(give_up_at)
+
+    def _circuit_closed(self, event: GuardEvent) -> None:
+        self._gone.pop(event.target, None)
+        logger.info("%s is well again: its circuit is closed.", event.target)
+
+    def _target_given_up(self, event: GuardEvent) -> None:
+        given_up = self.runtime.governor.given_up(event.target, self.runtime.now())
+        reason = given_up.reason if given_up is not None else "circuit_open"
+        if event.target in self.runtime.ended_targets:
+            return
+        self.runtime.ended_targets[event.target] = reason
+        stays = "stay in the job" if self.runtime.keeps_waiting else "become dead letters"
+        logger.error(
+            "%(target)s is given up for this run (%(reason)s): its requests %(stays)s.",
+            {"target": event.target, "reason": reason, "stays": stays},
+        )
+        not_before = given_up.not_before if given_up is not None else None
+        self.rescheduler.end_target(event.target, reason, not_before)
+        for queue in self.runtime.queues:
+            queue.look_again(event.target)
+        self.rescheduler.wake_at(self.runtime.now())
+
+    def _endpoint_refused(self, event: GuardEvent) -> None:
+        logger.error(
+            "The proxy refuses us (%s): check user name, password, plan and traffic left. Nothing more is sent "
+            "through it.",
+            event.target,
+        )
+        if event.target == self.runtime.endpoint:
+            self.runtime.plan_refused = True
+            for target in {entry.target for entry in self.runtime.room}:
+                self.rescheduler.end_target(target, "proxy_refused", None)
+        self.rescheduler.wake_at(self.runtime.now())

@@ -1,0 +1,193 @@
+"""What a request carries through the crawl, and the copies that we send round again.
+
+``meta["_resiproxy"]`` is plain JSON, replaced and never changed in place (copies of a request share nested objects),
+and leaves the meta before a user sees it, so that ``meta=response.meta`` hands nothing of ours to another request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from scrapy.utils.httpobj import urlparse_cached
+
+from scrapy_resiproxy.names import META_STATE, META_STORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from twisted.python.failure import Failure
+
+    from scrapy_resiproxy.guard.governor import Permit
+    from scrapy_resiproxy.sessions.pool import Lease
+
+META_SCHEDULED: Final = "_resiproxy_scheduled"
+"""Set in request_scheduled, taken off in process_request: a request without it never passed the scheduler."""
+
+ATTEMPTS_KEPT: Final = 10
+REDIRECT_KEYS: Final = ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
+
+
+class Attempt(TypedDict, total=False):
+    """One line of a request's story."""
+
+    at: float
+    """Wall clock, seconds."""
+    outcome: str
+    """The outcome's class; the key is not ``class`` only inside the code, see :func:`story_of`."""
+    reason: str
+    evidence: str
+    session: str | None
+    fresh: bool
+    weak: bool
+    status: int | None
+    error: str | None
+    wait: float | None
+
+
+class State(TypedDict, total=False):
+    """What ``meta["_resiproxy"]`` holds."""
+
+    id: str
+    first: float
+    """When its first attempt was sent, wall clock."""
+    sent: int
+    log: list[Attempt]
+    prefer: str | None
+    """Alias of the session to stay on."""
+    avoid: str | None
+    """Alias of the session that was refused last."""
+    filter: bool
+    """The ``dont_filter`` that the user had set; ours is True while it goes round."""
+    slot: str | None
+    """The ``download_slot`` that the user had set."""
+    jar: bool
+    """Whether ``cookiejar`` in the meta is ours."""
+    proxy: bool
+    """Whether ``proxy`` in the meta is ours."""
+    hop: bool
+    """Whether it is a redirect of a request that we sent."""
+    verdict: str
+    """It was given up while it waited, for this reason: surface it."""
+    not_before: float
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One attempt between ``process_request`` and its outcome. In memory only."""
+
+    state: State
+    target: str
+    host: str
+    scheduled: bool
+    sent_at: float
+    permit: Permit | None = None
+    lease: Lease | None = None
+    direct: bool = True
+    """No proxy of ours or of the user's is used."""
+    owned: bool = False
+    """The proxy was set by us."""
+    errback: Any = None
+    """The user's, while ours stands in for it."""
+    bytes: int = 0
+    status: int | None = None
+    left: bool = False
+    """It left the downloader."""
+    reported: bool = False
+
+
+class Watch:
+    """An errback that stands in for the user's between ``process_request`` and our verdict.
+
+    It is called with what other middlewares raise on the way back (a bad gzip, "max redirections reached"): those
+    never meet ``process_exception``.
+    """
+
+    def __init__(self, errback: Callable[[Failure], Any] | None, on_failure: Callable[[Failure], bool]) -> None:
+        self.errback = errback
+        self.on_failure = on_failure
+
+    def __call__(self, failure: Failure) -> Any:
+        if self.on_failure(failure):
+            return None
+        return failure if self.errback is None else self.errback(failure)
+
+
+def unwatch(request: Request) -> None:
+    """Give the request its own errback back."""
+    while isinstance(request.errback, Watch):
+        request.errback = request.errback.errback
+
+
+def host_of(request: Request) -> str:
+    """The host name, lower case; empty where the URL has none."""
+    return urlparse_cached(request).hostname or ""
+
+
+def state_of(request: Request) -> State | None:
+    """The request's state, or None for one that we have not sent yet."""
+    state = request.meta.get(META_STATE)
+    return state if isinstance(state, dict) and isinstance(state.get("id"), str) else None  # type: ignore[return-value]
+
+
+def strip_ours(request: Request, state: State) -> None:
+    """Take what we set off the request: proxy and its credentials, cookie jar, slot."""
+    meta = request.meta
+    if state.get("proxy"):
+        for key in ("proxy", "_auth_proxy"):
+            meta.pop(key, None)
+        request.headers.pop(b"Proxy-Authorization", None)
+    if state.get("jar"):
+        meta.pop("cookiejar", None)
+    if state.get("slot") is None:
+        # The downloader writes its slot into the meta, where it would stick to redirects and retries.
+        meta.pop("download_slot", None)
+
+
+def clean(request: Request, state: State) -> None:
+    """Leave nothing of ours in the meta that a user will see."""
+    strip_ours(request, state)
+    request.meta.pop(META_STATE, None)
+    if state.get("sent", 0) > 1 or state.get("hop"):
+        request.dont_filter = state.get("filter", request.dont_filter)
+
+
+def ours_in(state: State) -> tuple[str, ...]:
+    """The keys of the meta that hold a value of ours."""
+    keys = ("proxy" if state.get("proxy") else "", "cookiejar" if state.get("jar") else "")
+    return tuple(key for key in (*keys, "" if state.get("slot") else "download_slot") if key)
+
+
+def again(request: Request, state: State) -> Request:
+    """A copy of *request* that will go round again carrying *state*, without what we had set on it."""
+    copy = request.copy()
+    unwatch(copy)
+    strip_ours(copy, state)
+    copy.meta.pop(META_STORY, None)
+    copy.meta.pop("is_start_request", None)
+    copy.dont_filter = True
+    copy.meta[META_STATE] = {**state, "proxy": False, "jar": False}
+    return copy
+
+
+def original_of(request: Request) -> Request:
+    """The request that *request* was redirected from first, as far as its meta tells: a GET of the first URL."""
+    urls = request.meta.get("redirect_urls")
+    if not urls:
+        return request
+    first = request.replace(url=urls[0], method="GET", body=b"")
+    for key in REDIRECT_KEYS:
+        first.meta.pop(key, None)
+    return first
+
+
+def with_attempt(state: State, attempt: Attempt) -> State:
+    """The state after one more attempt; the story keeps the last ten."""
+    log = [*state.get("log", []), attempt][-ATTEMPTS_KEPT:]
+    return {**state, "sent": state.get("sent", 0) + 1, "log": log}
+
+
+def story_of(log: list[Attempt]) -> list[dict[str, Any]]:
+    """The attempts as users read them in ``response.meta["resiproxy"]`` and in dead letters."""
+    return [{"class" if key == "outcome" else key: value for key, value in line.items()} for line in log]

@@ -1,0 +1,249 @@
+"""The downloader middleware: translates, asks, obeys.
+
+One request from top to bottom: ``process_request`` asks the governor for a permit and the pool for a session;
+``process_response`` and ``process_exception`` have the attempt judged, report it, ask for a decision and carry it out
+(:mod:`scrapy_resiproxy.components.verdicts`). What may not leave goes to the waiting room.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Request, Response
+
+from scrapy_resiproxy.classify.classifier import is_not_a_failure
+from scrapy_resiproxy.classify.validators import validate_now
+from scrapy_resiproxy.components.checks import check_components, refuse
+from scrapy_resiproxy.components.crawl import Crawl
+from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, host_of, state_of, unwatch
+from scrapy_resiproxy.components.replay import stored_response
+from scrapy_resiproxy.components.waits import sleep
+from scrapy_resiproxy.guard.governor import GivenUp, Hold
+from scrapy_resiproxy.names import META_REPLAY, META_STATE
+from scrapy_resiproxy.sessions.pool import NoSession
+from scrapy_resiproxy.settings import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
+
+    from scrapy_resiproxy.components.flow import State
+    from scrapy_resiproxy.outcome import Outcome
+
+logger = logging.getLogger(__name__)
+
+
+class ResiproxyMiddleware:
+    """``DOWNLOADER_MIDDLEWARES = {"scrapy_resiproxy.ResiproxyMiddleware": 585}``, in place of RetryMiddleware.
+
+    585 lies after decompression (590) and before meta refresh (580): the only place that sees a page as the spider
+    will, before a wall's interstitial is followed.
+    """
+
+    def __init__(self, crawl: Crawl) -> None:
+        self.crawl = crawl
+        self.runtime = crawl.runtime
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ResiproxyMiddleware | RefusingMiddleware:
+        try:
+            crawl = Crawl.of(crawler)
+            check_components(crawl.runtime)
+        except SettingError as error:
+            refuse(crawler, str(error))
+            return RefusingMiddleware()
+        return cls(crawl)
+
+    # Before the wire ----------------------------------------------------------------------------------------
+
+    def process_request(
+        self,
+        request: Request,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Request | Response | Awaitable[Request | Response | None] | None:
+        scheduled = request.meta.pop(META_SCHEDULED, False)
+        if not request.url.startswith("http"):
+            return None
+        state = state_of(request) or self._new_state(request)
+        if "verdict" in state:
+            raise self.crawl.verdicts.surface(request, state)
+        if META_REPLAY in request.meta and (page := stored_response(request)) is not None:
+            return page
+        if state.get("sent") or "filter" in state:
+            request.dont_filter = state.get("filter", request.dont_filter)
+        if self.runtime.observing:
+            self._take_off(request, state, scheduled=bool(scheduled))
+            return None
+        refusal = self._ask(request, state, scheduled=bool(scheduled))
+        if refusal is None:
+            return None
+        if scheduled and self.crawl.rescheduler.has_room(refusal):
+            return self._park(request, state, refusal)
+        return self._wait_in_place(request, state, refusal, scheduled=bool(scheduled))
+
+    def _new_state(self, request: Request) -> State:
+        return {
+            "id": self.runtime.new_id(),
+            "slot": request.meta.get("download_slot"),
+            "filter": request.dont_filter,
+        }
+
+    def _ask(self, request: Request, state: State, *, scheduled: bool) -> Hold | None:
+        """One step: permit, then session. None when the request may go; it is ready to be sent then.
+
+        Raises what surfaces a request whose target was given up.
+        """
+        runtime, now, host = self.runtime, self.runtime.now(), host_of(request)
+        target = runtime.target_of(request, host)
+        uses_pool = self.crawl.uses_pool(request, host)
+        retry = bool(state.get("sent")) and not state.get("hop")
+        answer = runtime.governor.admit(
+            target,
+            now,
+            endpoint=runtime.endpoint if uses_pool else None,
+            retry=retry,
+            lease=self.crawl.lease_time(request),
+        )
+        if isinstance(answer, GivenUp):
+            raise self.crawl.verdicts.target_given_up(request, state, target, answer)
+        if isinstance(answer, Hold):
+            return answer
+        flight = self._take_off(request, state, scheduled=scheduled, target=target, host=host)
+        flight.permit = answer
+        if uses_pool:
+            refusal = self.crawl.sessions.board(request, flight, now)
+            if refusal is not None:
+                self._land(request)
+                runtime.governor.cancel(answer, now)
+                if isinstance(refusal, NoSession):
+                    return Hold(refusal.until, "session")
+                raise self.crawl.verdicts.session_lost(request, state, target)
+        self.crawl.count_departure(target, now, retry=retry, state=state)
+        return None
+
+    def _take_off(self, request: Request, state: State, *, scheduled: bool, target: str = "", host: str = "") -> Flight:
+        host = host or host_of(request)
+        flight = Flight(
+            state=state,
+            target=target or self.runtime.target_of(request, host),
+            host=host,
+            scheduled=scheduled,
+            sent_at=self.runtime.now(),
+            direct=not request.meta.get("proxy"),
+        )
+        request.meta[META_STATE] = state
+        self.runtime.flights[request] = flight
+        if scheduled:
+            request.errback = Watch(request.errback, self._failed_elsewhere)
+        return flight
+
+    def _land(self, request: Request) -> Flight | None:
+        """The attempt is over: take the flight out, and our stand-in off the request."""
+        flight: Flight | None = self.runtime.flights.pop(request, None)
+        unwatch(request)
+        if flight is not None and not flight.left and flight.lease is not None:
+            flight.left = True
+            assert self.runtime.pool is not None
+            self.runtime.pool.release(flight.lease.session, self.runtime.now())
+        return flight
+
+    def _park(self, request: Request, state: State, hold: Hold) -> Request:
+        return self.crawl.park_for_hold(request, state, hold)
+
+    async def _wait_in_place(
+        self, request: Request, state: State, hold: Hold, *, scheduled: bool
+    ) -> Request | Response | None:
+        """For what never passes the scheduler (media, robots.txt), and where too many are parked already."""
+        deadline = self.runtime.now() + self.runtime.config.waiting.inline_wait_max
+        refusal: Hold | None = hold
+        while refusal is not None:
+            now = self.runtime.now()
+            engine = self.runtime.engine
+            if engine is None or not engine.running or (now >= deadline and not scheduled):
+                raise self.crawl.verdicts.not_sent(request, state, refusal)
+            await sleep(min(max(refusal.until - now, 0.01), 0.25))
+            refusal = self._ask(request, state, scheduled=scheduled)
+        return None
+
+    # After the wire -----------------------------------------------------------------------------------------
+
+    def process_response(
+        self,
+        request: Request,
+        response: Response,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Request | Response | Awaitable[Request | Response]:
+        flight = self._land(request)
+        if flight is None:
+            return response
+        outcome = self.crawl.judge_response(request, response, flight)
+        if outcome.ok and (validator := self.crawl.validator_for(request, response, flight)) is not None:
+            result = validate_now(validator, response)
+            if not isinstance(result, tuple):
+                return self._settle_later(request, response, flight, validator, result)
+            outcome = self.crawl.validated(request, flight, validator, result)
+        return self._obey(request, flight, outcome, response=response)
+
+    async def _settle_later(
+        self, request: Request, response: Response, flight: Flight, validator: Any, result: Awaitable[Any]
+    ) -> Request | Response:
+        outcome = self.crawl.validated(request, flight, validator, await result)
+        answer = self._obey(request, flight, outcome, response=response)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def process_exception(
+        self,
+        request: Request,
+        exception: Exception,
+        spider: Spider | None = None,  # noqa: ARG002
+    ) -> Request | Response | Awaitable[Request | Response | None] | None:
+        flight = self._land(request)
+        if flight is None:
+            return None
+        if is_not_a_failure(exception):
+            self.crawl.abandon(request, flight)
+            return None
+        outcome = self.crawl.judge_exception(request, exception, flight)
+        return self._obey(request, flight, outcome, exception=exception)
+
+    def _obey(
+        self,
+        request: Request,
+        flight: Flight,
+        outcome: Outcome,
+        *,
+        response: Response | None = None,
+        exception: Exception | None = None,
+    ) -> Any:
+        return self.crawl.verdicts.settle(request, flight, outcome, response=response, exception=exception)
+
+    def _failed_elsewhere(self, failure: Failure) -> bool:
+        """Another middleware raised on the way back; whether the request goes round again."""
+        request: Request = failure.request  # type: ignore[attr-defined]
+        flight = self._land(request)
+        if flight is None:
+            return False
+        error = failure.value
+        if not isinstance(error, Exception) or isinstance(error, IgnoreRequest):
+            return self.crawl.verdicts.ignored_elsewhere(request, flight, error)
+        outcome = self.crawl.judge_exception(request, error, flight)
+        answer = self.crawl.verdicts.settle(request, flight, outcome, exception=error)
+        if isinstance(answer, Request):
+            engine = self.runtime.engine
+            assert engine is not None
+            engine.crawl(answer)
+            return True
+        return False
+
+
+class RefusingMiddleware:
+    """Stands in where a setting cannot be used: nothing is sent while the crawl closes."""
+
+    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
+        raise IgnoreRequest("scrapy_resiproxy refused to start")

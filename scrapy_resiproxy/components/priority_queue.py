@@ -1,0 +1,218 @@
+"""The scheduler's priority queue that leaves the requests of a held target where they are.
+
+It is Scrapy's ``DownloaderAwarePriorityQueue`` with the same state on disk, and with two differences: a slot whose
+target is held is passed over until the hold ends, and the next slot is found in constant time (the parent scans all
+of them at every pop).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.pqueues import DownloaderAwarePriorityQueue
+
+from scrapy_resiproxy.guard.governor import GivenUp
+from scrapy_resiproxy.names import META_TARGET
+from scrapy_resiproxy.runtime import Runtime
+from scrapy_resiproxy.settings import SettingError
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+NEVER = float("inf")
+
+
+class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
+    """Set ``SCHEDULER_PRIORITY_QUEUE = "scrapy_resiproxy.GuardedPriorityQueue"``.
+
+    Every slot with requests is in exactly one of three places: ``_idle`` (nothing of it is being downloaded), ``_busy``
+    (something may be) or ``_held``. A pop takes the first idle slot, else the least busy one; busy slots are at most
+    about CONCURRENT_REQUESTS, so neither look grows with the number of slots.
+    """
+
+    def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            self._runtime: Runtime | None = Runtime.of(crawler)
+        except SettingError:
+            self._runtime = None  # The middleware says so, and stops the crawl.
+        self._count = 0
+        self._slots_of: dict[str, set[str]] = {}
+        self._targets_in: dict[str, set[str]] = {}
+        self._idle: OrderedDict[str, None] = OrderedDict()
+        self._busy: OrderedDict[str, None] = OrderedDict()
+        self._held: dict[str, float] = {}
+        self._holds: list[tuple[float, str]] = []
+        self._kept_slots: set[str] = set()
+        super().__init__(crawler, *args, **kwargs)
+        for slot, queue in self.pqueues.items():
+            self._count += len(queue)
+            self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
+            self._idle[slot] = None
+        if self._runtime is not None:
+            self._runtime.queues.append(self)
+
+    # What Scrapy's scheduler asks ---------------------------------------------------------------------------
+
+    def push(self, request: Request) -> None:
+        slot = self._slot_of(request)
+        queue = self.pqueues.get(slot)
+        if queue is None:
+            queue = self.pqueues[slot] = self.pqfactory(slot)
+        queue.push(request)
+        self._count += 1
+        if slot not in self._targets_in:
+            self._idle[slot] = None
+        self._learn(slot, self._runtime.target_of(request, slot) if self._runtime else slot)
+
+    def pop(self) -> Request | None:
+        slot = self._next_slot_to_go()
+        if slot is None:
+            return None
+        queue = self.pqueues[slot]
+        request = queue.pop()
+        if request is not None:
+            self._count -= 1
+            target = self._target_of(slot)
+            if self._runtime is not None and target is not None:
+                self._runtime.governor.popped(target, self._runtime.now())
+        if queue:
+            self._idle.pop(slot, None)
+            self._busy.pop(slot, None)
+            self._busy[slot] = None
+        else:
+            self._forget(slot)
+            queue.close()
+            if self.key:
+                # Only an empty directory can go; the downstream queues remove their own files.
+                with suppress(OSError):
+                    Path(queue.key).rmdir()
+        return request
+
+    def peek(self) -> Request | None:
+        slot = self._next_slot_to_go()
+        return None if slot is None else self.pqueues[slot].peek()
+
+    def __len__(self) -> int:
+        """What will be sent in this run: the waiting room counts with the memory queue, so that the spider does not
+        go idle while retries wait; what a given-up target leaves in the job does not count.
+        """
+        count = self._count - self.kept()
+        if not self.key and self._runtime is not None and self._runtime.waiting is not None:
+            count += self._runtime.waiting()
+        return count
+
+    # What the runtime asks ----------------------------------------------------------------------------------
+
+    def pending(self, target: str) -> int:
+        """How many requests of *target* are in this queue."""
+        return sum(len(self.pqueues[slot]) for slot in self._slots_of.get(target, ()))
+
+    def kept(self) -> int:
+        """How many requests of given-up targets stay here for the next run of the job."""
+        return sum(len(self.pqueues[slot]) for slot in self._kept_slots)
+
+    def left(self) -> int:
+        """How many requests are in this queue, kept ones included."""
+        return self._count
+
+    def next_release(self) -> float | None:
+        """When the next held slot is to be looked at again; None when none has a time."""
+        while self._holds and self._held.get(self._holds[0][1]) != self._holds[0][0]:
+            heapq.heappop(self._holds)
+        return self._holds[0][0] if self._holds and self._holds[0][0] < NEVER else None
+
+    def look_again(self, target: str) -> None:
+        """Something changed at *target*: its held slots may go."""
+        for slot in self._slots_of.get(target, ()):
+            if self._held.pop(slot, None) is not None:
+                self._kept_slots.discard(slot)
+                self._idle[slot] = None
+
+    def slot_is_free(self, slot: str) -> None:
+        """Nothing of *slot* is being downloaded any more."""
+        if slot in self._busy:
+            del self._busy[slot]
+            self._idle[slot] = None
+
+    # How it finds the next slot -----------------------------------------------------------------------------
+
+    def _slot_of(self, request: Request) -> str:
+        named = request.meta.get(META_TARGET)
+        return str(named) if named else self._downloader_interface.get_slot_key(request)
+
+    def _learn(self, slot: str, target: str) -> None:
+        self._targets_in.setdefault(slot, set()).add(target)
+        self._slots_of.setdefault(target, set()).add(slot)
+
+    def _target_of(self, slot: str) -> str | None:
+        """Whose requests are in *slot*; None when it mixes targets, which are then held one by one later."""
+        targets = self._targets_in[slot]
+        return next(iter(targets)) if len(targets) == 1 else None
+
+    def _forget(self, slot: str) -> None:
+        del self.pqueues[slot]
+        self._idle.pop(slot, None)
+        self._busy.pop(slot, None)
+        self._held.pop(slot, None)
+        self._kept_slots.discard(slot)
+        for target in self._targets_in.pop(slot):
+            slots = self._slots_of[target]
+            slots.discard(slot)
+            if not slots:
+                del self._slots_of[target]
+
+    def _next_slot_to_go(self) -> str | None:
+        if self._runtime is None:
+            return next(iter(self._idle), None) or next(iter(self._busy), None)
+        now = self._runtime.now()
+        while (due := self.next_release()) is not None and due <= now:
+            slot = heapq.heappop(self._holds)[1]
+            del self._held[slot]
+            self._idle[slot] = None
+        self._reclaim_one()
+        while self._idle:
+            slot = next(iter(self._idle))
+            if not self._hold(slot, now):
+                return slot
+        active = self._runtime.active
+        while self._busy:
+            slot = min(self._busy, key=lambda name: active.get(name, 0))
+            if not self._hold(slot, now):
+                return slot
+        return None
+
+    def _reclaim_one(self) -> None:
+        """A request that was popped may never reach the downloader: look at the slot that is busy longest."""
+        assert self._runtime is not None
+        if self._busy and self._idle:
+            slot = next(iter(self._busy))
+            del self._busy[slot]
+            place = self._busy if self._runtime.active.get(slot) else self._idle
+            place[slot] = None
+
+    def _hold(self, slot: str, now: float) -> bool:
+        """Whether *slot*'s target is held; then the slot is put away until the hold ends."""
+        assert self._runtime is not None
+        target = self._target_of(slot)
+        if target is None:
+            return False
+        hold = self._runtime.governor.peek(target, now, self._runtime.endpoint)
+        if hold is None:
+            return False
+        if isinstance(hold, GivenUp):
+            if not self._runtime.keeps_waiting:
+                return False
+            self._kept_slots.add(slot)
+            until = NEVER
+        else:
+            until = hold.until
+        self._idle.pop(slot, None)
+        self._busy.pop(slot, None)
+        self._held[slot] = until
+        heapq.heappush(self._holds, (until, slot))
+        self._runtime.wake_at(until)
+        return True

@@ -1,0 +1,304 @@
+"""Runs dead letters instead of a spider's start requests."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
+
+from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy.components.feeds import ItemFeeds
+from scrapy_resiproxy.components.ledger import Ledger
+from scrapy_resiproxy.components.offline import (
+    offline_settings,
+    put_up,
+    sends_nothing,
+    stored_response,
+    take_down,
+)
+from scrapy_resiproxy.deadletter.index import expand
+from scrapy_resiproxy.deadletter.lock import LockedError
+from scrapy_resiproxy.deadletter.progress import Delivery, Summary
+from scrapy_resiproxy.deadletter.reading import LetterError
+from scrapy_resiproxy.deadletter.rebuild import to_request
+from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
+from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.runtime import Runtime
+from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.signals import request_dead_lettered
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+
+    from scrapy_resiproxy.deadletter.index import Entry
+
+__all__ = ["ReplaySpiderMiddleware", "replay_settings", "stored_response"]
+
+logger = logging.getLogger(__name__)
+
+PROBLEMS_SHOWN = 20
+
+
+def replay_settings(settings: BaseSettings, *, offline: bool) -> dict[str, Any]:
+    """What must be set, whatever the project says, in a crawl that replays letters."""
+    return {"JOBDIR": None, **(offline_settings(settings) if offline else {})}
+
+
+class ReplaySpiderMiddleware:
+    """``SPIDER_MIDDLEWARES = {"scrapy_resiproxy.ReplaySpiderMiddleware": 10}``: there only with a replay to run.
+
+    10 is the place next to the engine: from there it sees what is left of the spider's output after all other
+    middlewares, and none of them takes its requests for start requests.
+    """
+
+    def __init__(self, crawler: Crawler, runtime: Runtime, wanted: Filter) -> None:
+        assert crawler.spider is not None
+        self.spider = crawler.spider
+        self.crawler = crawler
+        self.wanted = wanted
+        self.gone = runtime.config.deadletters.deadletter_exclude_http_codes
+        self.name = secrets.token_hex(8)
+        self.summary = Summary(self.spider.name)
+        self.feeds = ItemFeeds(crawler)
+        self.ledger = Ledger(self.name, self.summary, self.feeds, runtime.wall)
+        self.selection = Selection()
+        self._deliveries: dict[int, tuple[Response, Delivery]] = {}
+        """By the id of the response, which is held so that the id stays its own."""
+        self._feeds_closed = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> ReplaySpiderMiddleware | NoStart:
+        if not crawler.settings.get("RESIPROXY_REPLAY"):
+            raise NotConfigured
+        try:
+            runtime = Runtime.of(crawler)
+            middleware = cls(crawler, runtime, _filter(runtime))
+            middleware.choose(runtime)
+        except (SettingError, LockedError, OSError) as error:
+            refuse(crawler, str(error))
+            return NoStart()
+        middleware.listen()
+        return middleware
+
+    def choose(self, runtime: Runtime) -> None:
+        """Lock the feeds and select from them. Raises what makes the crawl stop at its start."""
+        if runtime.jobdir:
+            raise SettingError("JOBDIR is set; a replay must not mix with a job: add -s JOBDIR=")
+        if self.wanted.offline and not sends_nothing(self.crawler.settings):
+            raise SettingError(
+                "RESIPROXY_REPLAY_FILTER has offline set; that needs `scrapy replay --offline` or the add-on, "
+                "which take the download handlers away"
+            )
+        try:
+            files = expand(runtime.config.deadletters.replay)
+        except ValueError as error:
+            raise SettingError(f"RESIPROXY_REPLAY: {error}") from None
+        self.ledger.lock(files)
+        hook = [self.spider.name] if hasattr(self.spider, "replay_request") else []
+        self.selection = select(files, self.wanted, now=runtime.wall(), rebuilders=hook, fits=self._fits)
+        self.ledger.remember_older(self.selection.older)
+        self.summary.selected = len(self.selection.entries)
+        self._announce(files)
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether a letter's spider arguments are those that this spider shows as attributes."""
+        if self.wanted.spider_args:
+            return True
+        arguments = json.loads(entry.spider_args)
+        return all(str(getattr(self.spider, name, None)) == str(value) for name, value in arguments.items())
+
+    def _announce(self, files: list[str]) -> None:
+        problems = self.selection.problems
+        for problem in problems[:PROBLEMS_SHOWN]:
+            logger.warning("Passed over: %s", problem)
+        if len(problems) > PROBLEMS_SHOWN:
+            logger.warning("Passed over: %d more lines", len(problems) - PROBLEMS_SHOWN)
+        left = [f"{count} {WHY_LEFT[why]}" for why, count in self.selection.left.items()]
+        logger.info(
+            "Replaying %d dead letters from %s; left alone: %s",
+            self.summary.selected,
+            ", ".join(files),
+            ", ".join(left) or "none",
+        )
+
+    def listen(self) -> None:
+        connect = self.crawler.signals.connect
+        connect(self._item_passed, signals.item_scraped)
+        connect(self._item_passed, signals.item_dropped)
+        connect(self._item_failed, signals.item_error)
+        connect(self._dead_lettered, request_dead_lettered)
+        connect(self._spider_closed, signals.spider_closed)
+        connect(self._feed_exporter_closed, signals.feed_exporter_closed)
+        if self.wanted.offline:
+            put_up(self.name, self.ledger)
+
+    # In place of the start requests -------------------------------------------------------------------------
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        if (close := getattr(start, "aclose", None)) is not None:
+            await close()
+        for entry in self.selection.entries:
+            request = await self._request(entry)
+            if request is not None:
+                self.ledger.sent(entry)
+                yield request
+
+    async def _request(self, entry: Entry) -> Request | None:
+        try:
+            letter = self.ledger.load(entry)
+            request = to_request(letter, self.spider)
+        except (LetterError, OSError) as error:
+            logger.warning("%s:%d is left: %s", entry.file, entry.line, error)
+            self.summary.unbuildable += 1
+            return None
+        rebuilt = await self._rebuilt(request, letter) if hasattr(self.spider, "replay_request") else request
+        if rebuilt is not None:
+            rebuilt.dont_filter = True
+            rebuilt.meta[META_REPLAY] = {
+                "id": entry.id,
+                "file": entry.file,
+                "count": entry.replay_count,
+                "by": self.name,
+                "first_seen": letter["first_seen"],
+            }
+        return rebuilt
+
+    async def _rebuilt(self, request: Request, letter: dict[str, Any]) -> Request | None:
+        """What the spider's ``replay_request`` makes of *request*; None when it leaves the letter."""
+        try:
+            result = self.spider.replay_request(request, letter)  # type: ignore[attr-defined]
+            if inspect.isawaitable(result):
+                result = await result
+        except Exception:
+            logger.exception("Letter %s is left: replay_request failed", letter["id"])
+            self.summary.unbuildable += 1
+            return None
+        if isinstance(result, Request):
+            return result
+        if result is None:
+            self.summary.refused += 1
+        else:
+            kind = type(result).__name__
+            logger.error(
+                "Letter %s is left: replay_request returned a %s; it must be a Request or None", letter["id"], kind
+            )
+            self.summary.unbuildable += 1
+        return None
+
+    # What becomes of them -----------------------------------------------------------------------------------
+
+    async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        replay = response.meta.get(META_REPLAY)
+        if replay is None:
+            async for output in result:
+                yield output
+            return
+        delivery = self._delivered(response, replay["id"])
+        try:
+            async for output in result:
+                if self._noted(output, delivery):
+                    yield output
+        except BaseException:
+            # The callback raised, or the crawl was stopped before it had yielded everything.
+            delivery.failed = True
+            raise
+        finally:
+            delivery.exhausted = True
+            self._settle(response)
+
+    def _delivered(self, response: Response, letter_id: str) -> Delivery:
+        delivery = Delivery(letter_id)
+        self._deliveries[id(response)] = response, delivery
+        if not 200 <= response.status < 300 and self._is_turned_away(response):
+            delivery.failed = response.status not in self.gone
+        return delivery
+
+    def _is_turned_away(self, response: Response) -> bool:
+        """Whether HttpErrorMiddleware keeps *response* from its callback."""
+        guard = self.crawler.get_spider_middleware(HttpErrorMiddleware)
+        try:
+            if guard is not None:
+                guard.process_spider_input(response)
+        except IgnoreRequest:
+            return True
+        return False
+
+    def _noted(self, output: Any, delivery: Delivery) -> bool:
+        """Count *output*; whether it may go on."""
+        if isinstance(output, Request):
+            delivery.follow_ups += 1
+            # What was made with meta=response.meta is no replay of the letter.
+            output.meta.pop(META_REPLAY, None)
+            if self.wanted.offline:
+                self.summary.unsent += 1
+                delivery.failed = True
+                return False
+        elif output is not None:
+            delivery.pending += 1
+        return True
+
+    def _item_passed(self, response: Any) -> None:
+        if id(response) in self._deliveries:
+            self._deliveries[id(response)][1].pending -= 1
+            self._settle(response)
+
+    def _item_failed(self, response: Any) -> None:
+        if id(response) in self._deliveries:
+            self._deliveries[id(response)][1].failed = True
+            self._item_passed(response)
+
+    def _settle(self, response: Response) -> None:
+        delivery = self._deliveries[id(response)][1]
+        if delivery.over:
+            del self._deliveries[id(response)]
+            if delivery.passed:
+                self.ledger.passed(delivery)
+
+    def _dead_lettered(self, letter: dict[str, Any]) -> None:
+        if letter["replay_of"] is not None:
+            self.ledger.superseded(letter["replay_of"], letter["id"])
+
+    def _spider_closed(self, reason: str) -> None:
+        self.summary.finish_reason = reason
+        self._end()
+
+    def _feed_exporter_closed(self) -> None:
+        self._feeds_closed = True
+        self._end()
+
+    def _end(self) -> None:
+        """Once both the spider and the feeds that upload at the end are closed."""
+        if self.summary.finish_reason and (self._feeds_closed or not self.feeds.late):
+            take_down(self.name)
+            self.ledger.crawl_ended(self.summary.finish_reason)
+            logger.info("Replay: %s", self.summary.line())
+
+
+class NoStart:
+    """Stands in where a replay cannot run: the spider's own start requests must not run in its place."""
+
+    async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        if (close := getattr(start, "aclose", None)) is not None:
+            await close()
+        return
+        yield
+
+
+def _filter(runtime: Runtime) -> Filter:
+    assert runtime.crawler.spider is not None
+    try:
+        given = Filter.from_mapping(runtime.config.deadletters.replay_filter, now=runtime.wall())
+    except ValueError as error:
+        raise SettingError(f"RESIPROXY_REPLAY_FILTER: {error}") from None
+    return replace(given, spiders=frozenset({runtime.crawler.spider.name}))

@@ -1,0 +1,396 @@
+"""Requests that may not leave yet: taken out of Scrapy's flow, kept, and given back when they are due.
+
+The way of a waiting request: the middleware calls :meth:`Rescheduler.park` and returns the copy; the engine passes it
+to ``request_scheduled``, where it is stopped (no errback, no ``request_dropped``, no place held); when it is due it
+goes through ``engine.crawl`` like any other request. Only public API: see Scrapy's documentation of the
+``request_scheduled`` signal and of ``IgnoreRequest`` raised from its handlers.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from scrapy import Request, signals
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.request import request_from_dict
+
+from scrapy_resiproxy.components.flow import META_SCHEDULED, again, state_of, strip_ours
+from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
+from scrapy_resiproxy.schedule.waiting import Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+
+    from scrapy_resiproxy.components.flow import State
+    from scrapy_resiproxy.guard.budget import Reservation
+    from scrapy_resiproxy.guard.governor import Hold
+    from scrapy_resiproxy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+RELEASED_AT_ONCE = 100
+"""At most so many are given back in one turn of the event loop: each costs about 25 µs."""
+
+BUDGET_TURN = 1.0
+"""Seconds between looks at what waits for budget; a first attempt of the target looks at once."""
+
+BUSY_TURN = 0.1
+"""Seconds until the next try while Scrapy takes no more requests."""
+
+KEPT_TURN = 60.0
+"""Seconds between looks at a request that stays in the job for the next run."""
+
+QUIET_TAIL = 1.0
+"""A target whose queue is empty and that has sent no first attempt for so many seconds is in its tail."""
+
+QUIET_TAIL_BLIND = 5.0
+"""The same where the scheduler's queue is not ours, so that it cannot be asked."""
+
+
+class Rescheduler:
+    """Owns the timer of one crawl, and everything that waits."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.crawler = runtime.crawler
+        self.room = runtime.room
+        self.in_flow: dict[str, Waiting[Request]] = {}
+        """Given back, not yet at their next outcome: by state id."""
+        self.hops: Callable[[Request], None] | None = None
+        """Told of a redirect before the dupefilter sees it."""
+        self.on_turn: Callable[[float], None] = lambda now: None  # noqa: ARG005
+        """Called at the beginning of every turn."""
+        self._stopped: WeakSet[Request] = WeakSet()
+        self._nudge = Request("data:,resiproxy-wake", dont_filter=True)
+        self._timer: Any = None
+        self._timer_at = math.inf
+        self._looked_at_budget = 0.0
+        self._tail: dict[str, set[str]] = {}
+        self._closing = False
+        runtime.wake_at = self.wake_at
+        runtime.waiting = self.waiting
+        connect = self.crawler.signals.connect
+        connect(self.request_scheduled, signals.request_scheduled)
+        connect(self.spider_opened, signals.spider_opened)
+        connect(self.spider_idle, signals.spider_idle)
+
+    # Into the room ------------------------------------------------------------------------------------------
+
+    def park(
+        self,
+        copy: Request,
+        *,
+        target: str,
+        due: float,
+        reason: str,
+        charge: Any = None,
+        reservation: Reservation | None = None,
+        why: str = "",
+    ) -> Request:
+        """Keep *copy* until *due* and return it, to be handed to the engine, which will not send it."""
+        state = state_of(copy)
+        assert state is not None
+        entry = Waiting(
+            id=state["id"],
+            request=copy,
+            target=target,
+            due=due,
+            reason=reason,
+            sent=state.get("sent", 0),
+            charge=charge,
+            reservation=reservation,
+            extra=why,
+        )
+        self.in_flow.pop(entry.id, None)
+        self._leave_tail(target, entry.id)
+        if entry.sent:
+            self._store(entry)
+        self.room.park(entry)
+        self._stopped.add(copy)
+        self.wake_at(due)
+        return copy
+
+    def _store(self, entry: Waiting[Request]) -> None:
+        store = self.runtime.store
+        if store is None:
+            return
+        wall = self.runtime.wall() + entry.due - self.runtime.now()
+        extra = {"target": entry.target, "reason": entry.reason, "charge": entry.charge, "why": entry.extra}
+        try:
+            store.put(entry.id, wall, entry.request.to_dict(spider=self.crawler.spider), extra)
+        except (ValueError, TypeError, AttributeError) as error:
+            # What Scrapy's disk queue cannot keep, ours cannot: a lambda as callback, an open file in the meta.
+            logger.warning(
+                "A waiting request cannot be kept in JOBDIR and would be lost by a kill: %(request)s (%(error)s)",
+                {"request": entry.request, "error": error},
+            )
+
+    def finish(self, state: State, target: str) -> None:
+        """The request has its final outcome: nothing waits for it any more."""
+        entry_id = state["id"]
+        self._leave_tail(target, entry_id)
+        entry = self.in_flow.pop(entry_id, None)
+        if entry is not None and entry.reservation is not None:
+            self.runtime.governor.refund(entry.reservation, self.runtime.now())
+        if self.runtime.store is not None:
+            self.runtime.store.finish(entry_id)
+
+    def sent(self, state: State) -> None:
+        """The retry was admitted: its budget is spent."""
+        entry = self.in_flow.get(state["id"])
+        if entry is not None:
+            entry.reservation = None
+
+    # Out of the room ----------------------------------------------------------------------------------------
+
+    def wake_at(self, when: float) -> None:
+        """Ask for a turn at *when* (monotonic)."""
+        if when >= self._timer_at or self._closing or self.runtime.engine is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = call_later(max(0.0, when - self.runtime.now()), self._turn)
+
+    def _turn(self) -> None:
+        """Give back what is due, look at what waits for budget, and make the engine look at its queue."""
+        self._timer, self._timer_at = None, math.inf
+        engine = self.runtime.engine
+        if self._closing or engine is None or not engine.running:
+            return
+        if engine.needs_backout():
+            self._wake_for_next(self.runtime.now() + BUSY_TURN)
+            return
+        now = self.runtime.now()
+        self.on_turn(now)
+        released = 0
+        while released < RELEASED_AT_ONCE and (entry := self.room.pop_due(now)) is not None:
+            released += self._due(entry, now)
+        if now - self._looked_at_budget >= BUDGET_TURN:
+            self._looked_at_budget = now
+            for target in self.room.targets_without_budget():
+                self.look_at_budget(target, now)
+        if not released:
+            engine.crawl(self._nudge)
+        self._wake_for_next(now)
+
+    def _wake_for_next(self, earliest: float) -> None:
+        due = self.room.next_due()
+        if due is not None:
+            self.wake_at(max(due, earliest))
+        if self.room.targets_without_budget():
+            self.wake_at(max(self._looked_at_budget + BUDGET_TURN, earliest))
+        for queue in self.runtime.queues:
+            held_until = queue.next_release()
+            if held_until is not None:
+                self.wake_at(max(held_until, earliest))
+
+    def _due(self, entry: Waiting[Request], now: float) -> bool:
+        """Give *entry* back, or let it wait for budget; whether it was given back."""
+        governor = self.runtime.governor
+        if self.runtime.keeps_waiting and self.runtime.has_ended(entry.target):
+            # It stays in the job; the spider closes when only such are left.
+            self.room.postpone(entry, now + KEPT_TURN)
+            return False
+        if entry.charge is not None and entry.reservation is None:
+            entry.reservation = governor.reserve(entry.target, entry.charge, now)
+            if entry.reservation is None:
+                self.room.wait_for_budget(entry, now)
+                return False
+        self.release(entry)
+        return True
+
+    def look_at_budget(self, target: str, now: float) -> None:
+        """Give back what has budget by now, or is in the tail of its target, or has waited too long."""
+        governor = self.runtime.governor
+        self.room.turn_budget_clock(target, now, still=governor.still(target, now))
+        while (first := self.room.first_without_budget(target)) is not None:
+            entry, waited = first
+            entry.reservation = governor.reserve(target, entry.charge, now)
+            if entry.reservation is None and waited >= self.runtime.config.guard.budget_wait:
+                self._give_up(entry, "budget_exhausted")
+            elif entry.reservation is None and not self._into_tail(entry, now):
+                return
+            else:
+                self.release(entry)
+
+    def _into_tail(self, entry: Waiting[Request], now: float) -> bool:
+        """Whether *entry* may go without budget, because nothing else of its target is left to go."""
+        pending = self.runtime.pending(entry.target)
+        quiet = QUIET_TAIL if pending == 0 else QUIET_TAIL_BLIND
+        if pending or now - self.runtime.tally.of(entry.target).last_first < quiet:
+            return False
+        out = self._tail.setdefault(entry.target, set())
+        if len(out) >= self.runtime.config.sessions.sessions_per_target:
+            return False
+        if not self.runtime.governor.tail_open(entry.target, now):
+            return False
+        out.add(entry.id)
+        return True
+
+    def _leave_tail(self, target: str, entry_id: str) -> None:
+        out = self._tail.get(target)
+        if out and entry_id in out:
+            out.discard(entry_id)
+            if not out:
+                del self._tail[target]
+            self._looked_at_budget = 0.0
+            self.wake_at(self.runtime.now())
+
+    def _give_up(self, entry: Waiting[Request], verdict: str, not_before: float | None = None) -> None:
+        """Send *entry* round once more, only to be surfaced."""
+        state = state_of(entry.request)
+        assert state is not None
+        ended: State = {**state, "verdict": verdict}
+        if not_before is not None:
+            ended["not_before"] = not_before
+        entry.request.meta[META_STATE] = ended
+        self.release(entry)
+
+    def surface(self, copy: Request, target: str) -> None:
+        """Send a request round once more whose state holds its verdict."""
+        state = state_of(copy)
+        assert state is not None
+        entry = Waiting(state["id"], copy, target, self.runtime.now(), "verdict", state.get("sent", 0))
+        self.release(entry)
+
+    def has_room(self, hold: Hold) -> bool:
+        """Whether one more request may be parked for a hold.
+
+        Where the scheduler's queue is not ours it cannot keep the requests of a held target back; then only so many
+        are taken out of a foreign scheduler that a crash or a close loses little.
+        """
+        if self.runtime.queues:
+            return True
+        most = 2 * self.crawler.settings.getint("CONCURRENT_REQUESTS")
+        return hold.reason != "session" and self.room.holds < max(1, most)
+
+    def release(self, entry: Waiting[Request]) -> None:
+        """Hand *entry*'s request to the engine."""
+        self.room.remove(entry.id)
+        self.in_flow[entry.id] = entry
+        request = entry.request
+        state = state_of(request)
+        assert state is not None
+        if entry.sent and entry.reason != "hold" and "verdict" not in state:
+            request = self._count_retry(request, str(entry.extra or "unspecified"))
+        self._stopped.discard(request)
+        if self.runtime.store is not None:
+            self.runtime.store.release(entry.id)
+        engine = self.runtime.engine
+        assert engine is not None
+        engine.crawl(request)
+
+    def _count_retry(self, request: Request, reason: str) -> Request:
+        """Scrapy's own retry stats, log line and priority, at the moment the retry is released."""
+        assert self.crawler.spider is not None
+        general = self.runtime.config.general
+        retry = get_retry_request(
+            request,
+            spider=self.crawler.spider,
+            reason=reason,
+            max_retry_times=10**9,
+            priority_adjust=request.meta.get("priority_adjust", general.retry_priority_adjust),
+        )
+        assert retry is not None
+        return retry
+
+    def end_target(self, target: str, verdict: str, not_before: float | None) -> None:
+        """Surface everything of *target* that waits; with a job it stays in the job instead."""
+        if self.runtime.keeps_waiting:
+            return
+        for entry in self.room.of_target(target):
+            self._give_up(entry, verdict, not_before)
+
+    # Signals ------------------------------------------------------------------------------------------------
+
+    def request_scheduled(self, request: Request) -> None:
+        """Stop what must wait; stamp, and strip of credentials, what goes on to the scheduler."""
+        if request is self._nudge or request in self._stopped:
+            raise IgnoreRequest
+        meta = request.meta
+        meta.pop(META_STORY, None)
+        state = state_of(request)
+        if state is not None:
+            if self.hops is not None and state["id"] not in self.in_flow and "redirect_urls" in meta:
+                self.hops(request)
+            strip_ours(request, state)
+            meta[META_STATE] = {**state, "proxy": False, "jar": False}
+        if META_TARGET in meta:
+            meta.setdefault("download_slot", str(meta[META_TARGET]))
+        meta[META_SCHEDULED] = True
+
+    def spider_opened(self, spider: Spider) -> None:
+        """Take up what the last run of this job left waiting."""
+        store = self.runtime.store
+        if store is None:
+            return
+        clean = bool(store.fact("clean"))
+        taken = 0
+        for row in store.load():
+            if clean and row.released:
+                continue  # It is in Scrapy's own queue.
+            try:
+                request = request_from_dict(row.request, spider=spider)
+            except (ValueError, ImportError, AttributeError) as error:
+                logger.error("A waiting request of this job cannot be restored: %s", error)
+                continue
+            due = self.runtime.now() + row.due - self.runtime.wall()
+            state = state_of(request)
+            if state is None:
+                continue
+            self.room.park(
+                Waiting(
+                    id=row.id,
+                    request=again(request, state),
+                    target=row.extra["target"],
+                    due=due,
+                    reason=row.extra["reason"],
+                    sent=state.get("sent", 0),
+                    charge=row.extra["charge"],
+                    extra=row.extra["why"],
+                )
+            )
+            taken += 1
+        store.remember("clean", value=False)
+        if taken:
+            logger.info("%d waiting retries of this job were taken up again.", taken)
+            self.wake_at(self.runtime.now())
+
+    def spider_idle(self) -> None:
+        """Keep the spider open while anything waits that will be sent in this run."""
+        waiting = self.waiting()
+        if waiting:
+            raise DontCloseSpider
+        if self.runtime.keeps_waiting and (reason := self._close_reason()):
+            raise CloseSpider(reason)
+
+    def waiting(self) -> int:
+        """How many wait in the room and will be sent, or surfaced, in this run."""
+        if not self.runtime.keeps_waiting:
+            return len(self.room)
+        if self.runtime.plan_refused:
+            return 0
+        return len(self.room) - sum(self.room.count(target) for target in self.runtime.ended_targets)
+
+    def _close_reason(self) -> str | None:
+        """Why the spider closes although the job has requests left; None when it has none."""
+        if not len(self.room) and not any(queue.kept() for queue in self.runtime.queues):
+            return None
+        if self.runtime.plan_refused:
+            return "resiproxy_proxy_refused"
+        return "resiproxy_target_given_up" if self.runtime.ended_targets else None
+
+    def close(self) -> list[Waiting[Request]]:
+        """Stop, and return everything that still waits or was given back and has no outcome."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        return [*self.room, *self.in_flow.values()]

@@ -1,0 +1,164 @@
+"""What happens between the wire and our place among the middlewares, where we would lose sight of a request.
+
+A redirect never comes back to ``process_response``, an exception of a middleware nearer to the wire goes straight to
+the errback, and 19 of 20 redirects to one block page are dropped by the dupefilter. The downloader's signals, an
+errback that stands in for the user's, and ``request_dropped`` see them all.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from scrapy import signals
+
+from scrapy_resiproxy.components.flow import Flight, again, original_of, state_of
+from scrapy_resiproxy.names import META_STATE
+from scrapy_resiproxy.outcome import OK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_resiproxy.components.flow import State
+    from scrapy_resiproxy.outcome import Outcome
+    from scrapy_resiproxy.runtime import Runtime
+    from scrapy_resiproxy.sessions.pool import Lease
+
+HOPS_REMEMBERED = 10_000
+
+
+class Wire:
+    """The downloader's signals of one crawl, and the redirects."""
+
+    def __init__(self, runtime: Runtime, resettle: Callable[[Request, State, Outcome], None]) -> None:
+        self.runtime = runtime
+        self.resettle = resettle
+        self.origins: dict[str, Request] = {}
+        """The requests that are being redirected, by state id, as they were before."""
+        self.leases: dict[str, Lease] = {}
+        """The sessions that redirected them, by state id."""
+        self._hop_outcomes: OrderedDict[bytes, Outcome] = OrderedDict()
+        self._hop_waiters: dict[bytes, list[Request]] = {}
+        self._expected: dict[bytes, str] = {}
+        """The redirect that fetches a page for all others, by the page's fingerprint."""
+        connect = runtime.crawler.signals.connect
+        connect(self.reached_downloader, signals.request_reached_downloader)
+        connect(self.response_downloaded, signals.response_downloaded)
+        connect(self.left_downloader, signals.request_left_downloader)
+        connect(self.request_dropped, signals.request_dropped)
+
+    def flight_of(self, request: Request) -> Flight | None:
+        return self.runtime.flights.get(request)
+
+    # The downloader -----------------------------------------------------------------------------------------
+
+    def reached_downloader(self, request: Request) -> None:
+        slot = request.meta.get("download_slot")
+        if slot is not None:
+            self.runtime.active[slot] = self.runtime.active.get(slot, 0) + 1
+
+    def response_downloaded(self, response: Response, request: Request) -> None:
+        flight = self.flight_of(request)
+        if flight is None:
+            return
+        flight.bytes = len(response.body)
+        flight.status = response.status
+        if flight.owned:
+            # The HTTP cache would store it; the session is set anew on every attempt.
+            request.headers.pop(b"Proxy-Authorization", None)
+        if 300 <= response.status < 400:
+            if flight.permit is not None:
+                self.runtime.governor.report(flight.permit, OK, self.runtime.now())
+            if flight.scheduled and not flight.state.get("hop"):
+                self.origins[flight.state["id"]] = again(request, flight.state)
+                if flight.lease is not None:
+                    self.leases[flight.state["id"]] = flight.lease
+
+    def left_downloader(self, request: Request) -> None:
+        slot = request.meta.get("download_slot")
+        if slot is not None:
+            left = self.runtime.active.get(slot, 1) - 1
+            if left:
+                self.runtime.active[slot] = left
+            else:
+                self.runtime.active.pop(slot, None)
+                for queue in self.runtime.queues:
+                    queue.slot_is_free(slot)
+        flight = self.flight_of(request)
+        if flight is not None and not flight.left:
+            flight.left = True
+            if flight.lease is not None and self.runtime.pool is not None:
+                self.runtime.pool.release(flight.lease.session, self.runtime.now())
+
+    # Redirects ----------------------------------------------------------------------------------------------
+
+    def redirected(self, hop: Request) -> None:
+        """*hop* replaces a request that we sent, and the dupefilter has not seen it yet."""
+        state = state_of(hop)
+        assert state is not None
+        hop.meta[META_STATE] = {**state, "hop": True}
+        self._expected.setdefault(self.runtime.fingerprint(hop), state["id"])
+
+    def original(self, request: Request, state: State) -> Request:
+        """What to retry instead of *request*: itself, or what it was redirected from."""
+        if "redirect_urls" not in request.meta:
+            return request
+        return self.origins.get(state["id"]) or original_of(request)
+
+    def landed(self, state: State, target: str, host: str) -> Flight:
+        """The flight of a request that was redirected and then dropped, as far as it matters now."""
+        return Flight(
+            state=state,
+            target=target,
+            host=host,
+            scheduled=True,
+            sent_at=self.runtime.now(),
+            lease=self.leases.pop(state["id"], None),
+            left=True,
+        )
+
+    def forget(self, state_id: str) -> None:
+        """The request has its final outcome."""
+        self.origins.pop(state_id, None)
+        self.leases.pop(state_id, None)
+
+    def settled(self, request: Request, state: State, outcome: Outcome) -> None:
+        """A redirect's page was judged: those whose own redirect to it was dropped share its outcome."""
+        if not state.get("hop"):
+            return
+        fingerprint = self.runtime.fingerprint(request)
+        self._expected.pop(fingerprint, None)
+        self._hop_outcomes[fingerprint] = outcome
+        self._hop_outcomes.move_to_end(fingerprint)
+        while len(self._hop_outcomes) > HOPS_REMEMBERED:
+            self._hop_outcomes.popitem(last=False)
+        for waiter in self._hop_waiters.pop(fingerprint, ()):
+            self._share(waiter, outcome)
+
+    def request_dropped(self, request: Request) -> None:
+        """The dupefilter dropped a redirect: its page was, or is being, fetched for another request."""
+        state = state_of(request)
+        if state is None or not state.get("hop"):
+            return
+        fingerprint = self.runtime.fingerprint(request)
+        outcome = self._hop_outcomes.get(fingerprint)
+        if outcome is not None:
+            self._share(request, outcome)
+        elif self._expected.get(fingerprint) != state["id"]:
+            self._hop_waiters.setdefault(fingerprint, []).append(request)
+        else:
+            # Nobody was redirected there before: the page is a request of the spider's own.
+            del self._expected[fingerprint]
+            self._share(request, OK)
+
+    def _share(self, hop: Request, outcome: Outcome) -> None:
+        state = state_of(hop)
+        assert state is not None
+        self.resettle(self.original(hop, state), state, outcome)
+
+    def unsettled(self) -> list[Request]:
+        """Dropped redirects whose page never got an outcome."""
+        return [waiter for waiters in self._hop_waiters.values() for waiter in waiters]

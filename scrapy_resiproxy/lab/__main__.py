@@ -1,0 +1,169 @@
+"""``python -m scrapy_resiproxy.lab``: start the site and the gateway, and serve until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy_resiproxy.lab.admission import GatewayOptions
+from scrapy_resiproxy.lab.grammar import BEHAVIOURS, build, describe, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scrapy_resiproxy.lab.behaviours import Behaviour
+    from scrapy_resiproxy.lab.server import LabOptions
+
+_DESCRIPTION: Final = """\
+A target site and a residential gateway on 127.0.0.1 that misbehave on order: your spider's bad day.
+
+Once both listen, one JSON line with their URLs goes to standard output:
+  {"site": URL, "https": URL, "gateway": URL, "ca": PATH, "ledger": PATH}
+Then they serve until SIGTERM, Ctrl-C or, with --until-eof, the end of standard input.
+"""
+
+_EPILOG: Final = """\
+behaviours, with their options and defaults (seconds, unless said otherwise); join several with +:
+{behaviours}
+
+  how is a status (503), reset, close, hang or refuse. Without --host there is one host for each behaviour,
+  named after it: flaky.example, ratelimit.example, ...
+
+what every host serves:
+  /list?page=1   /item/1 (any number)   /api/items?page=1   /api/items/1   /robots.txt
+  through the gateway as http://HOST/... and https://HOST/..., directly as SITE/HOST/...
+  Each page says what it is: <meta name="lab-page" content="good"> (or fake, or error); in JSON "lab_page".
+
+control, at the bare site address:
+  GET  SITE/__lab__/ledger.json    counts: requests, outcomes, peaks, blocks, CONNECTs, bytes
+  GET  SITE/__lab__/ledger.jsonl   every request and every event at the gateway
+  POST SITE/__lab__/behaviour      {{"host": "shop.example", "behaviour": "ok"}}: the site is back up
+  POST SITE/__lab__/gateway        {{"connect_status": 502}}: any gateway option by its name
+  POST SITE/__lab__/reset          everything begins anew
+
+examples:
+  python -m scrapy_resiproxy.lab
+  python -m scrapy_resiproxy.lab --http-port 8080 --gateway-port 8888 \\
+      --host shop.example=softblock:pages=20,look=cloudflare+ok:latency=0.05 \\
+      --host api.example=ratelimit:rate=10,burst=10
+  curl -x http://lab-session-a1:lab@127.0.0.1:8888 http://shop.example/item/1
+  curl http://127.0.0.1:8080/__lab__/ledger.json
+  RESIPROXY_PROXY=http://lab-session-{{session}}:lab@127.0.0.1:8888 scrapy crawl shop
+"""
+
+_GATEWAY_HELP: Final = {
+    "user": ("NAME", "what the user name must begin with; '' asks for no credentials (default: lab)"),
+    "password": ("WORD", "the password (default: lab)"),
+    "session_pattern": ("TEXT", "where in the user name the session stands (default: -session-<id>)"),
+    "exit_per": ("WHAT", "session keeps one address, connection gets a new one for each (default: session)"),
+    "exhausted_after": ("N", "the plan is used up after N requests and CONNECTs: 407"),
+    "connect_status": ("CODE", "refuse every CONNECT with this status, such as 502 or 429"),
+    "connect_retry_after": ("S", "seconds announced in that refusal"),
+    "tunnel_idle": ("S", "close a tunnel after so many seconds without a byte"),
+}
+
+
+def _host(text: str) -> tuple[str, Behaviour]:
+    name, equals, spelled = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=BEHAVIOUR, such as shop.example=flaky:p=0.2")
+    try:
+        return name, parse(spelled)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scrapy_resiproxy.lab",
+        usage="%(prog)s [--host NAME=BEHAVIOUR]... [options]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG.format(behaviours=describe()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--host", metavar="NAME=BEHAVIOUR", action="append", type=_host, default=[], dest="hosts",
+        help="play this host so; may be given many times")  # fmt: skip
+    add("--items", metavar="N", type=int, default=2000, help="items on each shop's lists (default: 2000)")
+    add("--http-port", metavar="N", type=int, default=0, help="port of the http site (default: any)")
+    add("--https-port", metavar="N", type=int, default=0, help="port of the https site (default: any)")
+    add("--gateway-port", metavar="N", type=int, default=0, help="port of the gateway (default: any)")
+    add("--https-keepalive", metavar="S", type=float, default=75.0,
+        help="close an idle https connection after so many seconds (default: 75)")  # fmt: skip
+    add("--dir", metavar="DIR", type=Path,
+        help="where ca.pem and ledger.jsonl go (default: a directory removed at the end)")  # fmt: skip
+    add("--until-eof", action="store_true", help="stop when standard input ends, too")
+    gateway = parser.add_argument_group("gateway")
+    for name, (metavar, text) in _GATEWAY_HELP.items():
+        gateway.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)
+    return parser
+
+
+def _options(arguments: argparse.Namespace, directory: Path) -> LabOptions:
+    from scrapy_resiproxy.lab.server import LabOptions, Ports  # noqa: PLC0415
+
+    given = {name: value for name in _GATEWAY_HELP if (value := getattr(arguments, name)) is not None}
+    hosts = dict(arguments.hosts) or {f"{word}.example": kind() for word, kind in BEHAVIOURS.items()}
+    return LabOptions(
+        behaviours=hosts,
+        directory=directory,
+        ports=Ports(arguments.http_port, arguments.https_port, arguments.gateway_port),
+        gateway=build(GatewayOptions, "gateway", given.items()),
+        items=arguments.items,
+        https_keepalive=arguments.https_keepalive,
+    )
+
+
+def _when_input_ends(call: Callable[[], object]) -> None:
+    # Not sys.stdin: a thread that still holds its lock would break the interpreter's exit.
+    while os.read(0, 65536):
+        pass
+    call()
+
+
+async def _serve(options: LabOptions, *, until_eof: bool) -> None:
+    from scrapy_resiproxy.lab.server import Lab  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if until_eof:
+        watch = lambda: _when_input_ends(lambda: loop.call_soon_threadsafe(stop.set))  # noqa: E731
+        threading.Thread(target=watch, daemon=True).start()
+    lab = Lab(options)
+    await lab.start()
+    try:
+        print(json.dumps(lab.urls), flush=True)
+        await stop.wait()
+    finally:
+        await lab.stop()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the lab; return 0 once it was told to stop, 2 after one line on what is wrong."""
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        with tempfile.TemporaryDirectory(prefix="lab-") as temporary:
+            directory = arguments.dir or Path(temporary)
+            directory.mkdir(parents=True, exist_ok=True)
+            asyncio.run(_serve(_options(arguments, directory), until_eof=arguments.until_eof))
+    except ModuleNotFoundError as error:
+        parser.error(f"needs {error.name}: pip install 'scrapy-resiproxy[lab]'")
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""What a person reads: one line for a sick target, the table at the end, the cost. Pure text from counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from scrapy_resiproxy.tally import Counts, Tally
+
+MEGABYTE = 1e6
+GIGABYTE = 1e9
+
+ADVICE = {
+    ("transient", "target"): "the site fails: nothing to do but wait, it is probed",
+    ("transient", "session"): "exits die: shorter RESIPROXY_SESSION_TTL, or ask the vendor",
+    ("transient", "proxy"): "the gateway fails: look at the vendor's status page",
+    ("transient", "local"): "our own network fails: check this machine's connection",
+    ("rate", "target"): "the site limits us: its pace is kept; fewer requests at once would help",
+    ("rate", "proxy"): "the plan's limit is reached: lower CONCURRENT_REQUESTS",
+    ("identity", "session"): "sessions are refused: slow down, try another RESIPROXY_COUNTRY or better exits",
+    ("identity", "target"): "sessions are refused: slow down, try another RESIPROXY_COUNTRY or better exits",
+    ("terminal", "proxy"): "the proxy refuses us: check user name, password, plan and traffic left",
+    ("terminal", "local"): "our own code fails: see the traceback, then scrapy replay --offline",
+    ("terminal", "target"): "pages are gone or forbidden: check the URLs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sickness:
+    """What one line says of a target; times in seconds from now."""
+
+    target: str
+    state: str
+    for_seconds: float | None
+    waiting: int
+    next_probe: float | None
+    give_up: float | None
+    held: float | None
+    rate: float | None
+
+
+def sick_line(sick: Sickness, counts: Counts) -> str:
+    """One line: state, why and whose fault, what waits, what comes next, what was wasted, what to do."""
+    parts = [f"{sick.target}: {sick.state}" + (f" for {sick.for_seconds:.0f} s" if sick.for_seconds else "")]
+    top = counts.top_reason()
+    if top is not None:
+        class_, reason, blame = top
+        parts.append(f"mostly {class_}/{reason} (fault of the {'network' if blame == 'local' else blame})")
+    if counts.fresh_refused:
+        parts.append(f"{counts.fresh_refused / counts.fresh:.0%} of fresh sessions refused")
+    if sick.waiting:
+        parts.append(f"{sick.waiting} waiting")
+    if sick.rate is not None:
+        parts.append(f"paced at {sick.rate:.2g}/s")
+    for value, words in ((sick.held, "held"), (sick.next_probe, "next probe in"), (sick.give_up, "given up in")):
+        if value is not None:
+            parts.append(f"{words} {max(0.0, value):.0f} s")
+    if counts.bytes_bad:
+        parts.append(f"{counts.bytes_bad / MEGABYTE:.1f} MB wasted")
+    advice = ADVICE.get((top[0], top[2])) if top is not None else None
+    return ", ".join(parts) + (f"; {advice}" if advice else "")
+
+
+COLUMNS = ("target", "requests", "good", "retries", "retry ratio", "dead letters", "wasted MB", "mostly")
+
+
+def table(tally: Tally, most: int) -> list[str]:
+    """The *most* worst targets and a line for all, aligned."""
+    rows: list[Sequence[str]] = [COLUMNS]
+    rows += [_row(name, tally.targets[name]) for name in tally.worst(most)]
+    if len(tally.targets) > 1:
+        rows.append(_row(f"all ({len(tally.targets)})", tally.total))
+    return aligned(rows)
+
+
+def _row(name: str, counts: Counts) -> Sequence[str]:
+    top = counts.top_reason()
+    return (
+        name,
+        str(counts.requests),
+        str(counts.valid),
+        str(counts.retries),
+        f"{counts.retry_ratio:.3f}",
+        str(counts.letters),
+        f"{counts.bytes_bad / MEGABYTE:.1f}",
+        f"{top[0]}/{top[1]}" if top is not None else "-",
+    )
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Columns of equal width; the first and the last to the left, numbers to the right."""
+    rows = list(rows)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if column in {0, last} else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def cost_line(counts: Counts, price_per_gb: float, overhead_bytes: int = 0) -> str:
+    """What the bytes cost: per 1,000 good pages, and the share that bought nothing. Bodies only, so an estimate."""
+    total = counts.bytes_ok + counts.bytes_bad + overhead_bytes
+    wasted = counts.bytes_bad + overhead_bytes
+    cost = total / GIGABYTE * price_per_gb
+    per_page = f"{cost / counts.valid * 1000:.4g} per 1,000 good pages" if counts.valid else "no good page"
+    share = wasted / total if total else 0.0
+    return f"Estimated cost {cost:.4g} ({total / MEGABYTE:.1f} MB): {per_page}; {share:.0%} of it bought nothing."
+
+
+def stats_of(counts: Counts) -> dict[str, Any]:
+    """The stats of *counts*, by the tail of their key."""
+    found: dict[str, Any] = {
+        "request_count": counts.requests,
+        "retry_count": counts.retries,
+        "retry_ratio": round(counts.retry_ratio, 4),
+        "retry_demand_ratio": round(counts.retry_demand_ratio, 4),
+        "valid_count": counts.valid,
+        "valid_ratio": round(counts.valid_ratio, 4),
+        "outcome_count/ok": counts.valid,
+        "bytes/ok": counts.bytes_ok,
+        "wasted_bytes": counts.bytes_bad,
+        "budget/denied_count": counts.denied,
+        "deadletter/written_count": counts.letters,
+    }
+    for (class_, reason, _), count in (counts.reasons or {}).items():
+        for key in (f"outcome_count/{class_}", f"outcome_reason_count/{class_}/{reason}"):
+            found[key] = found.get(key, 0) + count
+    for class_, size in (counts.bytes_by_class or {}).items():
+        found[f"bytes/{class_}"] = size
+    return found

@@ -1,0 +1,194 @@
+"""One crawl's parts, built in one place, and the only place with a clock and dice."""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy.utils.job import job_dir
+
+from scrapy_resiproxy.classify.classifier import Classifier
+from scrapy_resiproxy.classify.layout import LayoutWatch
+from scrapy_resiproxy.classify.validators import resolve
+from scrapy_resiproxy.guard.governor import Governor
+from scrapy_resiproxy.names import META_KEY, META_TARGET
+from scrapy_resiproxy.redact import SECRETS, install_log_redaction
+from scrapy_resiproxy.schedule.store import FILE_NAME, WaitingStore
+from scrapy_resiproxy.schedule.waiting import WaitingRoom
+from scrapy_resiproxy.sessions.pool import SessionPool
+from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.settings_reader import read
+from scrapy_resiproxy.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.core.engine import ExecutionEngine
+    from scrapy.crawler import Crawler
+
+    from scrapy_resiproxy.settings import Config
+
+logger = logging.getLogger(__name__)
+
+_runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
+
+
+class Runtime:
+    """The parts of one crawl, shared by its components.
+
+    It holds no rule and takes no decision; it builds, and it tells the time.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self.crawler = crawler
+        self.config = config
+        self.rng = random.Random()  # noqa: S311 - jitter, no secret
+        self.jobdir = job_dir(crawler.settings)
+        self.store: WaitingStore | None = None
+        self.room: WaitingRoom[Request] = WaitingRoom()
+        self.classifier = Classifier(
+            status_classes=config.general.status_classes,
+            transient_exceptions=config.general.transient_exceptions,
+            retry_http_codes=config.general.retry_http_codes,
+            retry_exceptions=config.general.retry_exceptions,
+        )
+        self.layout = LayoutWatch()
+        overrides = {config.target_key(host): entry.guard for host, entry in config.targets.items() if entry.guard}
+        self.governor = Governor(config.guard, self.rng, overrides)
+        self.validators = _validators(config)
+        self.pool: SessionPool | None = None
+        self.tally = Tally()
+        self.active: dict[str, int] = {}
+        """Requests in the downloader by slot."""
+        self.queues: list[Any] = []
+        """The GuardedPriorityQueue instances of this crawl: the memory queue first."""
+        self.wake_at: Callable[[float], None] = lambda when: None  # noqa: ARG005
+        """Asks for a turn at a time; set by the rescheduler."""
+        self.waiting: Callable[[], int] | None = None
+        """How many requests wait and will be sent in this run; set by the rescheduler."""
+        self.ended_targets: dict[str, str] = {}
+        """Targets given up for this run, and the reason."""
+        self.plan_refused = False
+        """The gateway itself refuses us: nothing more goes through it in this run."""
+        self.flights: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
+        """The attempts on their way, by request."""
+        self.tunnel_overhead: Callable[[], int] = lambda: 0
+        """Bytes of handshakes and pings; set by the tunnel's download handler."""
+        self.on_session_closed: list[Callable[[str], None]] = []
+        """Called with the alias of every session that has ended."""
+        self._ids = 0
+        self._id_salt = secrets.token_hex(6)
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> Runtime:
+        """The runtime of *crawler*, built at the first call.
+
+        Raises :class:`~scrapy_resiproxy.settings.SettingError` when a setting cannot be used.
+        """
+        runtime = _runtimes.get(crawler)
+        if runtime is None:
+            runtime = cls(crawler, read(crawler.settings))
+            runtime.open_job()
+            _runtimes[crawler] = runtime
+        return runtime
+
+    def open_job(self) -> None:
+        """Open what outlives the process, and build the sessions, whose ids go on with the job."""
+        salt = secrets.token_hex(8)
+        if self.jobdir:
+            self.store = WaitingStore(Path(self.jobdir, FILE_NAME))
+            kept = self.store.fact("salt")
+            if kept is None:
+                self.store.remember("salt", salt)
+            salt = kept or salt
+        if self.config.sessions.proxy is not None:
+            try:
+                self.pool = SessionPool(
+                    self.config.sessions,
+                    self.rng,
+                    salt=salt,
+                    encoding=self.crawler.settings.get("HTTPPROXY_AUTH_ENCODING"),
+                )
+            except ValueError as error:
+                raise SettingError(f"RESIPROXY_PROXY: {error}") from None
+            for secret in self.pool.secrets():
+                SECRETS.register(secret)
+            install_log_redaction()
+
+    def now(self) -> float:
+        """Monotonic seconds, for everything that lasts."""
+        return time.monotonic()  # noqa: TID251 - the one clock
+
+    def wall(self) -> float:
+        """Wall-clock seconds since the epoch, for dates and records."""
+        return time.time()  # noqa: TID251 - the one clock
+
+    def new_id(self) -> str:
+        """An id for one request's life: unique over processes, cheap, and no secret."""
+        self._ids += 1
+        return f"{self._id_salt}{self._ids:x}"
+
+    def target_of(self, request: Request, host: str) -> str:
+        """The name under which *request* is guarded."""
+        return str(request.meta.get(META_TARGET) or self.config.target_key(host))
+
+    def fingerprint(self, request: Request) -> bytes:
+        """What Scrapy's dupefilter knows *request* by; it remembers what it computed."""
+        assert self.crawler.request_fingerprinter is not None
+        return self.crawler.request_fingerprinter.fingerprint(request)
+
+    def key_of(self, request: Request) -> str:
+        """The name of a page, stable over retries and replays: ``resiproxy_key``, else the fingerprint."""
+        named = request.meta.get(META_KEY)
+        return str(named) if named else self.fingerprint(request).hex()
+
+    @property
+    def engine(self) -> ExecutionEngine | None:
+        """The crawl's engine; None before there is one (since 2.19 asking the crawler raises then)."""
+        try:
+            return self.crawler.engine
+        except RuntimeError:
+            return None
+
+    @property
+    def endpoint(self) -> str | None:
+        """The gateway that every session goes through, where there is one: it has a circuit of its own."""
+        return None if self.pool is None or self.pool.is_list else self.pool.endpoint
+
+    @property
+    def observing(self) -> bool:
+        return self.config.general.mode == "observe"
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether what waits at the end is still there in the next run."""
+        return self.store is not None
+
+    def has_ended(self, target: str) -> bool:
+        """Whether nothing more is sent to *target* in this run."""
+        return self.plan_refused or target in self.ended_targets
+
+    def pending(self, target: str) -> int | None:
+        """How many requests of *target* wait in our priority queues; None when they are not in use."""
+        if not self.queues:
+            return None
+        pending: int = sum(queue.pending(target) for queue in self.queues)
+        return pending
+
+
+def _validators(config: Config) -> dict[str, Any]:
+    """The validators of TARGETS by host."""
+    found = {}
+    for host, entry in config.targets.items():
+        if entry.validator is not None:
+            try:
+                found[host] = resolve(entry.validator)
+            except ValueError as error:
+                raise SettingError(f"RESIPROXY_TARGETS[{host!r}]['validator']: {error}") from None
+    return found

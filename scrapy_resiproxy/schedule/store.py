@@ -1,0 +1,119 @@
+"""Waiting retries on disk, so that a kill at any moment loses no request that has failed once.
+
+One SQLite file in JOBDIR (WAL). A row is written and committed before the middleware lets go of the request, and
+deleted at the request's final outcome; deletions ride on the next commit, because losing one only means that a
+request is fetched once more. Requests are stored as Scrapy's own disk queues store them (pickled ``to_dict``), in
+the same directory and with the same trust.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE_NAME = "resiproxy.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """One row: *due* is wall-clock time in seconds, *released* whether it was in Scrapy's scheduler."""
+
+    id: str
+    due: float
+    released: bool
+    request: dict[str, Any]
+    extra: dict[str, Any]
+
+
+class WaitingStore:
+    """The rows of one JOBDIR. Not shared between processes."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        # NORMAL survives a killed process; only a power cut may lose the last commits.
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS waiting "
+            "(id TEXT PRIMARY KEY, due REAL NOT NULL, released INTEGER NOT NULL, request BLOB NOT NULL, "
+            "extra BLOB NOT NULL)"
+        )
+        self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)")
+        self._ids = {row[0] for row in self._db.execute("SELECT id FROM waiting")}
+        self._open = False
+
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def put(self, entry_id: str, due: float, request: dict[str, Any], extra: dict[str, Any]) -> None:
+        """Write one waiting request and commit.
+
+        Raises what pickling raises (TypeError, AttributeError, pickle.PicklingError) when it cannot be stored.
+        """
+        row = (entry_id, due, pickle.dumps(request, protocol=4), pickle.dumps(extra, protocol=4))
+        self._begin()
+        self._db.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, 0, ?, ?)", row)
+        self._ids.add(entry_id)
+        self.commit()
+
+    def release(self, entry_id: str) -> None:
+        """The request was handed to Scrapy's scheduler; it stays here until it is finished."""
+        if entry_id in self._ids:
+            self._begin()
+            self._db.execute("UPDATE waiting SET released = 1 WHERE id = ?", (entry_id,))
+
+    def finish(self, entry_id: str) -> None:
+        """The request has its final outcome."""
+        if entry_id in self._ids:
+            self._ids.discard(entry_id)
+            self._begin()
+            self._db.execute("DELETE FROM waiting WHERE id = ?", (entry_id,))
+
+    def fact(self, name: str) -> Any:
+        """What :meth:`remember` kept under *name*; None when nothing."""
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return pickle.loads(row[0]) if row else None  # noqa: S301 - as JOBDIR's own queues
+
+    def remember(self, name: str, value: Any) -> None:
+        """Keep a small value with the job, and commit."""
+        self._begin()
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, pickle.dumps(value, protocol=4)))
+        self.commit()
+
+    def load(self) -> Iterator[StoredRequest]:
+        """Every row, those due first first."""
+        rows = self._db.execute("SELECT id, due, released, request, extra FROM waiting ORDER BY due").fetchall()
+        for entry_id, due, released, request, extra in rows:
+            yield StoredRequest(
+                entry_id,
+                due,
+                bool(released),
+                pickle.loads(request),  # noqa: S301
+                pickle.loads(extra),  # noqa: S301
+            )
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._db.execute("BEGIN")
+            self._open = True
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        if self._open:
+            self._db.execute("COMMIT")
+            self._open = False
+
+    def close(self) -> None:
+        self.commit()
+        self._db.close()

@@ -1,0 +1,164 @@
+"""The waiting room: requests that may not leave yet, outside Scrapy's downloader and scheduler.
+
+Pure bookkeeping: times are passed in, on the monotonic scale, in seconds. Nothing here sends, sleeps or stores.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True, eq=False)
+class Waiting(Generic[R]):
+    """One request in the room."""
+
+    id: str
+    request: R
+    target: str
+    due: float
+    """Not before this time."""
+    reason: str
+    """``backoff``, ``told``, ``hold`` (it was never judged, its target is held) or ``budget``."""
+    sent: int
+    """How many attempts were sent so far: 0 for a first attempt that met a held target."""
+    charge: Any = None
+    """What budget its retry is charged to; None for what needs none."""
+    reservation: Any = None
+    """The budget that was granted, to be given back if the retry is never sent."""
+    extra: Any = None
+    """What the owner wants to find again with it."""
+    joined: float = 0.0
+    """What its target's budget clock said when it began to wait for budget."""
+    gone: bool = field(default=False, repr=False)
+
+
+@dataclass(slots=True)
+class BudgetLine(Generic[R]):
+    """The entries of one target that wait for budget, and the clock that limits their wait.
+
+    The clock counts only the seconds in which the target was well: it stands still while the target is held or
+    its circuit is not closed.
+    """
+
+    clock: float
+    seen: float
+    entries: deque[Waiting[R]] = field(default_factory=deque)
+
+
+class WaitingRoom(Generic[R]):
+    """Requests by due time, and those without budget by target, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Waiting[R]]] = []
+        self._lines: dict[str, BudgetLine[R]] = {}
+        self._by_id: dict[str, Waiting[R]] = {}
+        self._count_by_target: dict[str, int] = {}
+        self._turn = 0
+        self.holds = 0
+        """How many wait only because their target is held."""
+        self.parked = 0
+        """How many were ever parked."""
+        self.most = 0
+        """The most that ever waited at once."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Waiting[R]]:
+        return iter(list(self._by_id.values()))
+
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._by_id
+
+    def count(self, target: str) -> int:
+        """How many of *target* wait."""
+        return self._count_by_target.get(target, 0)
+
+    def park(self, entry: Waiting[R]) -> None:
+        """Let *entry* wait until it is due. An entry of the same id is replaced."""
+        self.remove(entry.id)
+        self._by_id[entry.id] = entry
+        self._count_by_target[entry.target] = self.count(entry.target) + 1
+        self.holds += entry.reason == "hold"
+        self.parked += 1
+        self.most = max(self.most, len(self._by_id))
+        self._push(entry)
+
+    def _push(self, entry: Waiting[R]) -> None:
+        self._turn += 1
+        heapq.heappush(self._heap, (entry.due, self._turn, entry))
+
+    def remove(self, entry_id: str) -> Waiting[R] | None:
+        """Take the entry out, wherever it waits; None when there is none."""
+        entry = self._by_id.pop(entry_id, None)
+        if entry is None:
+            return None
+        entry.gone = True
+        self.holds -= entry.reason == "hold"
+        left = self._count_by_target[entry.target] - 1
+        if left:
+            self._count_by_target[entry.target] = left
+        else:
+            del self._count_by_target[entry.target]
+        return entry
+
+    def next_due(self) -> float | None:
+        """When the next entry is due; None when none has a time."""
+        while self._heap and self._heap[0][2].gone:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: float) -> Waiting[R] | None:
+        """The entry that is due first, if it is due; it stays in the room until :meth:`remove`,
+        :meth:`postpone` or :meth:`wait_for_budget` says what becomes of it.
+        """
+        due = self.next_due()
+        if due is None or due > now:
+            return None
+        return heapq.heappop(self._heap)[2]
+
+    def postpone(self, entry: Waiting[R], due: float) -> None:
+        """Let an entry that was due wait until *due*."""
+        entry.due = due
+        self._push(entry)
+
+    def wait_for_budget(self, entry: Waiting[R], now: float) -> None:
+        """Let an entry that was due wait for budget, behind the others of its target."""
+        line = self._lines.setdefault(entry.target, BudgetLine(0.0, now))
+        entry.joined = line.clock
+        line.entries.append(entry)
+
+    def targets_without_budget(self) -> list[str]:
+        """The targets that have entries waiting for budget."""
+        return list(self._lines)
+
+    def turn_budget_clock(self, target: str, now: float, *, still: bool) -> None:
+        """Move the clock of *target*'s line on to *now*; *still* when the time since must not count."""
+        line = self._lines.get(target)
+        if line is not None:
+            line.clock += 0.0 if still else max(0.0, now - line.seen)
+            line.seen = now
+
+    def first_without_budget(self, target: str) -> tuple[Waiting[R], float] | None:
+        """The entry of *target* that has waited for budget longest, and for how long; it stays in line."""
+        line = self._lines.get(target)
+        if line is None:
+            return None
+        while line.entries and line.entries[0].gone:
+            line.entries.popleft()
+        if not line.entries:
+            del self._lines[target]
+            return None
+        return line.entries[0], line.clock - line.entries[0].joined
+
+    def of_target(self, target: str) -> list[Waiting[R]]:
+        """All entries of *target*: a walk through the room, for the rare end of a target."""
+        return [entry for entry in self._by_id.values() if entry.target == target]

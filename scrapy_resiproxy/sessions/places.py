@@ -1,0 +1,86 @@
+"""The places that one target has for sessions, in one country."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy_resiproxy.sessions.session import Session
+
+
+@dataclass(slots=True)
+class Place:
+    """Room for one open session, and which span of time the last one belonged to."""
+
+    index: int
+    session: Session | None = None
+    window: int | None = None
+    turn: int = 0
+    """How many sessions it has had before in this window."""
+    last_url: str = ""
+
+    def enter(self, window: int) -> None:
+        """Count one more session for *window*."""
+        self.turn = self.turn + 1 if window == self.window else 0
+        self.window = window
+
+
+class Places:
+    """At most *capacity* open sessions; *phase* (0 to 1) is where in a time window the first place begins."""
+
+    def __init__(self, capacity: int, phase: float) -> None:
+        self.capacity = capacity
+        self.phase = phase
+        self.quiet_at = -math.inf
+        """When the last window of any session here is over: ids may be derived anew then."""
+        self._places: list[Place] = []
+
+    def __iter__(self) -> Iterator[Session]:
+        return (place.session for place in self._places if place.session)
+
+    def choose(self, prefer: str | None, avoid: frozenset[str]) -> Session | None:
+        """*prefer* if it is open, else the session with the fewest in flight, one with good answers first."""
+        candidates = [session for session in self if session.alias not in avoid]
+        return next(
+            (session for session in candidates if session.alias == prefer),
+            min(candidates, key=_load, default=None),
+        )
+
+    def vacant(self) -> Place | None:
+        """A place for one more session; None when all are taken."""
+        for place in self._places:
+            if place.session is None:
+                return place
+        if len(self._places) == self.capacity:
+            return None
+        self._places.append(Place(len(self._places)))
+        return self._places[-1]
+
+    def seat(self, place: Place, session: Session) -> None:
+        place.session, place.last_url = session, session.url
+        self.quiet_at = max(self.quiet_at, session.expires_at)
+
+    def window(self, place: Place, ttl: float, now: float) -> tuple[int, float]:
+        """The number of the time window at *place* and when it ends.
+
+        Windows of *ttl* seconds follow one another, and those of different places end at different times.
+        """
+        phase = self.phase + place.index / self.capacity
+        number = math.floor(now / ttl + phase)
+        while (end := (number + 1 - phase) * ttl) <= now:
+            number += 1  # what rounding took
+        return number, end
+
+    def leave(self, session: Session) -> None:
+        """Free the place of *session*."""
+        for place in self._places:
+            if place.session is session:
+                place.session = None
+
+
+def _load(session: Session) -> tuple[int, bool]:
+    return session.use.in_flight, not session.use.answered

@@ -1,0 +1,299 @@
+"""The pool of sessions: which exit a request goes through, and when an exit has had its time.
+
+Sticky sessions have places: ``sessions_per_target`` of them for each target and country. The id of a
+session is derived from target, place, time window, its turn in that window, country and salt, so that
+nothing needs to be stored to find the same exit again. Another session is opened only when all open ones
+are busy. A session ends with its window (before the vendor ends it), after ``session_max_requests``,
+after the vendor's idle time, or with its first failure; what is in flight on it may finish. In ``rotate``
+mode every lease is a new session.
+
+Endpoints of a list serve as sessions in turn; one that was refused rests for ``session_quarantine``
+seconds at that target, and everywhere when the proxy is to blame. Named sessions belong to no target:
+they keep one exit until it is lost, and a lost one stays lost until :meth:`SessionPool.renew`.
+
+The work of a lease grows with the places of one target, never with the number of targets.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from scrapy_resiproxy.outcome import Blame
+from scrapy_resiproxy.sessions.exits import Wish, build_exits, check_settings
+from scrapy_resiproxy.sessions.ids import Hasher
+from scrapy_resiproxy.sessions.named import NamedSessions
+from scrapy_resiproxy.sessions.places import Places
+from scrapy_resiproxy.sessions.roster import Roster
+from scrapy_resiproxy.sessions.session import Lease, NoSession, Session, SessionGone
+
+if TYPE_CHECKING:
+    import random
+
+    from scrapy_resiproxy.settings import SessionSettings
+
+__all__ = ["Lease", "NoSession", "Session", "SessionGone", "SessionPool"]
+
+NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class SessionPool:
+    """All sessions of one crawl. Times are monotonic seconds.
+
+    *salt* is secret and random; the same salt gives the same ids in another process. *encoding* is
+    ``HTTPPROXY_AUTH_ENCODING``. Raises :class:`ValueError`, one line that shows no credential, for anything
+    in *settings* that cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        rng: random.Random,
+        *,
+        salt: str,
+        encoding: str | None = "latin-1",
+    ) -> None:
+        check_settings(settings)
+        self._settings = settings
+        self._rng = rng
+        self._hasher = Hasher(salt)
+        self._exits = build_exits(settings, self._hasher, encoding)
+        self._rotates = settings.session_mode == "rotate"
+        self._most = 1 if self._rotates else settings.session_max_requests or math.inf
+        self._places: dict[str, dict[str | None, Places]] = {}
+        self._named = NamedSessions()
+        self._closed: list[Session] = []
+        self.opened_count = 0
+        self.retired_count = 0
+        self.expired_count = 0
+        """Sessions that ended by age, idleness or ``session_max_requests``."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the exits are the endpoints of a list."""
+        return isinstance(self._exits, Roster)
+
+    @property
+    def can_rotate(self) -> bool:
+        """Whether a refused request can get another exit. If not, its refusal surfaces at once."""
+        return self._exits.can_rotate or (self._rotates and not self.is_list)
+
+    @property
+    def takes_country(self) -> bool:
+        """Whether a country can be asked for."""
+        return self._exits.takes_country
+
+    @property
+    def endpoint(self) -> str | None:
+        """``scheme://host:port`` of the gateway, without a port that varies; None where there is none."""
+        return self._exits.endpoint
+
+    @property
+    def ttl(self) -> float:
+        """Seconds after which a session is rotated: ``session_ttl``, or less where the vendor allows less."""
+        return self._exits.ttl
+
+    def sample(self) -> str:
+        """One made-up session for the start log: no customer's name, no password, no id that is in use."""
+        return self._exits.sample()
+
+    def secrets(self) -> tuple[str, ...]:
+        """The passwords (and keys that stand for one), decoded, for the redaction of logs."""
+        return self._exits.secrets()
+
+    def alias_of(self, text: str) -> str:
+        """Eight hexadecimal characters that stand for *text*, such as a user's own proxy URL."""
+        return self._hasher.alias("text", text)
+
+    def lease(
+        self,
+        target: str,
+        now: float,
+        *,
+        name: str | None = None,
+        country: str | None = None,
+        prefer: str | None = None,
+        avoid: frozenset[str] = NOBODY,
+    ) -> Lease | NoSession | SessionGone:
+        """A session for one request to *target* or, with *name*, the session of that name.
+
+        It is to be given back with :meth:`release`. *country* goes before ``RESIPROXY_COUNTRY``; a named
+        session keeps that of its first lease. *prefer* (an alias) is taken if it is open. *avoid*
+        (aliases) are passed over as long as there is any other. Raises :class:`ValueError`, one line,
+        when *country* cannot be had.
+        """
+        country = self._exits.country(country)
+        if name is not None:
+            return self._lease_named(name, country, now)
+        places = self._places_of(target, country)
+        self._expire(places, now)
+        session = places.choose(prefer, avoid)
+        if session is None or (session.use.in_flight and session.alias != prefer):
+            session = self._open(places, target, country, now) or session or places.choose(None, NOBODY)
+        if session is None:
+            return NoSession(self._exits.free_at(target, now))
+        return self._lend(session, now)
+
+    def release(self, session: Session, now: float) -> None:
+        """The request on *session* is over. More releases than leases do no harm."""
+        use = session.use
+        if use.in_flight:
+            use.in_flight -= 1
+            use.last = now
+            self._close_if_over(session)
+
+    def touch(self, session: Session, now: float) -> None:
+        """Something else than a request went over *session*: the vendor's idle time begins anew."""
+        session.use.last = now
+
+    def good(self, session: Session, now: float) -> None:  # noqa: ARG002 - every report carries its time
+        """A good answer came over *session*: it is not fresh any more."""
+        session.use.answered = True
+
+    def retire(self, session: Session, reason: str, now: float, blame: Blame = Blame.SESSION) -> bool:
+        """A request failed by the fault of *session*, which is not leased again.
+
+        True for its first failure, False for the others that were in flight on it; it may come before or
+        after ``release``. A named session is lost. An endpoint of a list rests, for everybody if *blame*
+        is the proxy's.
+        """
+        if session.use.retired:
+            return False
+        session.use.retired = True
+        self.retired_count += 1
+        until = now + self._settings.session_quarantine
+        if session.named:
+            self._named.lose(session, reason)
+        if blame is Blame.PROXY:
+            self._exits.rest(session.url, None, until)
+        elif not session.named:
+            self._exits.rest(session.url, session.owner, until)
+        self._end(session)
+        return True
+
+    def lost(self, name: str, now: float) -> bool:
+        """Whether the session *name* has ended; it stays so until :meth:`renew`."""
+        return self._named.gone(name, now) is not None
+
+    def renew(self, name: str) -> None:
+        """Let *name* begin anew, with another exit: for a spider that logs in again."""
+        session = self._named.renew(name)
+        if session is not None:
+            self._end(session)
+
+    def take_closed(self) -> list[Session]:
+        """The sessions that ended since the last call: nothing is in flight on them, their jars can go."""
+        closed, self._closed = self._closed, []
+        return closed
+
+    def open_sessions(self, target: str) -> int:
+        """How many sessions of *target* can be leased again; the named ones belong to no target."""
+        return sum(1 for places in self._places.get(target, {}).values() for _ in places)
+
+    def evict(self, now: float) -> int:
+        """Forget targets whose sessions are all over; returns how many. To be called every minute or so."""
+        idle = []
+        for target, countries in self._places.items():
+            for places in countries.values():
+                self._expire(places, now)
+            over = all(places.quiet_at <= now and not any(places) for places in countries.values())
+            if over and self._exits.forget(target, now):
+                idle.append(target)
+        for target in idle:
+            del self._places[target]
+        return len(idle)
+
+    def _places_of(self, target: str, country: str | None) -> Places:
+        countries = self._places.setdefault(target, {})
+        places = countries.get(country)
+        if places is None:
+            phase = self._hasher.number("phase", target, country) / 2**256
+            places = countries[country] = Places(self._exits.capacity, phase)
+        return places
+
+    def _open(self, places: Places, target: str, country: str | None, now: float) -> Session | None:
+        """A new session in a vacant place; None when there is no place or no endpoint."""
+        place = places.vacant()
+        if place is None:
+            return None
+        window, end = places.window(place, self._exits.ttl, now)
+        place.enter(window)
+        turn = self._rng.getrandbits(64) if self._rotates else place.turn
+        seed = ("target", target, country, place.index, window, turn)
+        taken = frozenset(session.url for session in places)
+        wish = Wish(target, country, seed, self._exits.ttl, taken, place.last_url)
+        session = self._make(wish, place.turn, now, end)
+        if session is not None:
+            places.seat(place, session)
+        return session
+
+    def _open_named(self, name: str, country: str | None, now: float) -> Session | None:
+        turn = self._named.renewals(name)
+        end = math.inf if self._exits.named_ttl is None else now + self._exits.named_ttl
+        session = self._make(Wish(name, country, ("name", name, country, turn), None), turn, now, end)
+        if session is not None:
+            self._named.put(session)
+        return session
+
+    def _make(self, wish: Wish, generation: int, now: float, end: float) -> Session | None:
+        endpoint = self._exits.pick(wish, now)
+        if endpoint is None:
+            return None
+        self.opened_count += 1
+        alias = self._hasher.alias(*wish.seed)
+        return Session(
+            key=repr(wish.seed),
+            alias=alias,
+            url=endpoint.url,
+            bare=endpoint.bare,
+            generation=generation,
+            jar=f"resiproxy:{alias}" if self._settings.session_cookies else None,
+            opened_at=now,
+            expires_at=end,
+            named=wish.named,
+            owner=wish.owner,
+        )
+
+    def _lease_named(self, name: str, country: str | None, now: float) -> Lease | NoSession | SessionGone:
+        session = self._named.get(name)
+        if reason := self._named.gone(name, now):
+            if session is not None and not session.use.ended:
+                self.expired_count += 1
+                self._end(session)
+            return SessionGone(reason)
+        session = session or self._open_named(name, country, now)
+        return self._lend(session, now) if session else NoSession(self._exits.free_at(None, now))
+
+    def _lend(self, session: Session, now: float) -> Lease:
+        use = session.use
+        use.in_flight += 1
+        use.leases += 1
+        use.last = now
+        if use.leases >= self._most and not session.named:
+            self.expired_count += not self._rotates
+            self._end(session)
+        return Lease(session, fresh=not use.answered)
+
+    def _expire(self, places: Places, now: float) -> None:
+        idle = self._exits.idle
+        for session in list(places):
+            use = session.use
+            stale = idle is not None and not use.in_flight and now - use.last > idle
+            if stale or now >= session.expires_at:
+                self.expired_count += 1
+                self._end(session)
+            elif self._exits.is_down(session.url, now):
+                self._end(session)
+
+    def _end(self, session: Session) -> None:
+        if session.use.ended:
+            return
+        session.use.ended = True
+        if not session.named:
+            for places in self._places.get(session.owner, {}).values():
+                places.leave(session)
+        self._close_if_over(session)
+
+    def _close_if_over(self, session: Session) -> None:
+        if session.use.ended and not session.use.in_flight:
+            self._closed.append(session)

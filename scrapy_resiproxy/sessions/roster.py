@@ -1,0 +1,94 @@
+"""Exits that are given: a list of endpoints, used in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_resiproxy.sessions.endpoint import Endpoint
+    from scrapy_resiproxy.sessions.exits import Wish
+    from scrapy_resiproxy.sessions.ids import Hasher
+    from scrapy_resiproxy.settings import SessionSettings
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Whose turn it is at one target, and which endpoints rest there (index → until)."""
+
+    next: int
+    resting: dict[int, float] = field(default_factory=dict)
+
+
+class Roster:
+    """A list of endpoints, used in turn. One that was refused rests: at that target, or everywhere."""
+
+    endpoint: str | None = None
+    takes_country = False
+    idle: float | None = None
+    named_ttl: float | None = None
+
+    def __init__(self, endpoints: Sequence[Endpoint], settings: SessionSettings, hasher: Hasher) -> None:
+        self._endpoints = endpoints
+        self._urls = [endpoint.url for endpoint in endpoints]
+        self._index = {url: index for index, url in enumerate(self._urls)}
+        self._hasher = hasher
+        self._everywhere: dict[int, float] = {}
+        self._turns: dict[str | None, _Turn] = {}
+        self.capacity = len(endpoints)
+        self.can_rotate = len(endpoints) > 1
+        self.ttl = settings.session_ttl
+        self.country(settings.country)
+
+    def country(self, asked: str | None) -> None:
+        if asked:
+            raise ValueError(f"country {asked!r}: a list of endpoints has no place for a country")
+
+    def pick(self, wish: Wish, now: float) -> Endpoint | None:
+        turn = self._turn(None if wish.named else wish.owner)
+        count = len(self._endpoints)
+        for step in range(count):
+            index = (turn.next + step) % count
+            if self._urls[index] not in wish.taken and self._rests_until(index, turn) <= now:
+                turn.next = index + 1
+                return self._endpoints[index]
+        return None
+
+    def rest(self, url: str, target: str | None, until: float) -> None:
+        resting = self._everywhere if target is None else self._turn(target).resting
+        resting[self._index[url]] = until
+
+    def is_down(self, url: str, now: float) -> bool:
+        return self._everywhere.get(self._index[url], now) > now
+
+    def free_at(self, target: str | None, now: float) -> float:
+        turn = self._turn(target)
+        return max(now, min(self._rests_until(index, turn) for index in range(len(self._endpoints))))
+
+    def forget(self, target: str, now: float) -> bool:
+        turn = self._turn(target)
+        if any(until > now for until in turn.resting.values()):
+            return False
+        del self._turns[target]
+        return True
+
+    def sample(self) -> str:
+        return f"{len(self._endpoints)} endpoints, the first is {self._endpoints[0].masked()}"
+
+    def secrets(self) -> tuple[str, ...]:
+        found = (endpoint.password or endpoint.username for endpoint in self._endpoints)
+        return tuple(dict.fromkeys(secret for secret in found if secret))
+
+    def _turn(self, target: str | None) -> _Turn:
+        """Whose turn it is at *target* or, with None, among the named sessions."""
+        turn = self._turns.get(target)
+        if turn is None:
+            # Targets begin at different endpoints, so that the first ones do not get all the work.
+            turn = _Turn(self._hasher.number("turn", target) % len(self._endpoints))
+            self._turns[target] = turn
+        return turn
+
+    def _rests_until(self, index: int, turn: _Turn) -> float:
+        return max(turn.resting.get(index, float("-inf")), self._everywhere.get(index, float("-inf")))

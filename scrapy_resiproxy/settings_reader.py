@@ -1,0 +1,344 @@
+"""From Scrapy's settings to a :class:`~scrapy_resiproxy.settings.Config`: one table of checks, one pass.
+
+To add a setting: give it a field with its default in :mod:`scrapy_resiproxy.settings`, a check in ``CHECKS`` below,
+and an entry in the reference (a test compares the three).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scrapy_resiproxy.outcome import OutcomeClass
+from scrapy_resiproxy.settings import (
+    PREFIX,
+    Config,
+    DeadLetterSettings,
+    GeneralSettings,
+    GuardSettings,
+    ReportSettings,
+    SessionSettings,
+    SettingError,
+    TargetSettings,
+    TunnelSettings,
+    WaitingSettings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy.settings import BaseSettings
+
+    Check = Callable[[Any], Any]
+
+_G = TypeVar("_G")
+
+PROXY_ENVIRONMENT = "RESIPROXY_PROXY"
+"""The environment variable that stands in for the setting of the same name."""
+
+
+def number(low: float, high: float = math.inf, *, none: bool = False) -> Check:
+    """A check for a float in [low, high]."""
+    return _ranged(float, "a number", low, high, none=none)
+
+
+def whole(low: int, high: float = math.inf, *, none: bool = False) -> Check:
+    """A check for an integer in [low, high]."""
+    return _ranged(int, "a whole number", low, high, none=none)
+
+
+def _ranged(kind: type[float], what: str, low: float, high: float, *, none: bool) -> Check:
+    bounds = f"{what} of {low:g} or more" if high == math.inf else f"{what} from {low:g} to {high:g}"
+    allowed = f"{bounds}, or None" if none else bounds
+
+    def check(value: Any) -> Any:
+        if none and (value is None or value in {"", "None"}):
+            return None
+        try:
+            result = kind(value)
+            exact = not isinstance(value, bool) and (kind is float or float(value) == result)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(allowed) from None
+        if not exact or not low <= result <= high:
+            raise ValueError(allowed)
+        return result
+
+    return check
+
+
+def flag(value: Any) -> bool:
+    """A check for a boolean, with the spellings that Scrapy's ``getbool`` takes."""
+    spellings = {True: True, False: False, "1": True, "0": False}
+    spellings |= {"True": True, "true": True, "False": False, "false": False}
+    try:
+        return spellings[value]
+    except (KeyError, TypeError):
+        raise ValueError("True or False") from None
+
+
+def one_of(*words: str) -> Check:
+    def check(value: Any) -> str:
+        if value not in words:
+            raise ValueError(" or ".join(repr(word) for word in words))
+        return str(value)
+
+    return check
+
+
+def text(value: Any) -> str | None:
+    if value is None or (isinstance(value, (str, Path)) and str(value)):
+        return None if value is None else str(value)
+    raise ValueError("a non-empty string, or None")
+
+
+def names(value: Any) -> tuple[Any, ...]:
+    """A list, or a comma-separated string (``-s NAME=a,b``)."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise ValueError("a list")  # noqa: TRY004 - one kind of error for every wrong value
+    return tuple(value)
+
+
+def codes(value: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(code) for code in names(value))
+    except (TypeError, ValueError):
+        raise ValueError("a list of HTTP status codes") from None
+
+
+def paths(value: Any) -> tuple[str, ...]:
+    return () if not value else (str(value),) if isinstance(value, (str, Path)) else names(value)
+
+
+def mapping(value: Any) -> dict[Any, Any]:
+    """A dict, or its JSON (``-s NAME='{…}'``)."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if value is None or not hasattr(value, "items"):
+        raise ValueError("a dict")
+    return dict(value.items())
+
+
+def status_classes(value: Any) -> dict[int, OutcomeClass]:
+    try:
+        return {int(code): OutcomeClass(word) for code, word in mapping(value).items()}
+    except (TypeError, ValueError):
+        words = ", ".join(repr(word.value) for word in OutcomeClass)
+        raise ValueError(f"a dict of HTTP status to one of {words}") from None
+
+
+def proxies(value: Any) -> str | tuple[str, ...] | None:
+    """A URL or template, a list of them, or the path of a file with one per line."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, (list, tuple)) and value and all(isinstance(line, str) for line in value):
+        return tuple(value)
+    if not isinstance(value, (str, Path)):
+        raise ValueError("a proxy URL, a template, a list of URLs or the path of a file")  # noqa: TRY004
+    path = Path(value)
+    if "://" not in str(value) and (path.suffix or os.sep in str(value)) and path.is_file():
+        return tuple(path.read_text(encoding="utf-8-sig").splitlines())
+    return str(value)
+
+
+RATIO, SECONDS = number(0, 1), number(0)
+CHECKS: dict[str, Check] = {
+    "enabled": flag,
+    "mode": one_of("enforce", "observe"),
+    "max_attempts": whole(1),
+    "status_classes": status_classes,
+    "transient_exceptions": names,
+    "price_per_gb": number(0, none=True),
+    "proxy": proxies,
+    "provider": text,
+    "country": text,
+    "session_mode": one_of("sticky", "rotate"),
+    "session_ttl": number(1),
+    "session_max_requests": whole(1, none=True),
+    "sessions_per_target": whole(1),
+    "session_quarantine": SECONDS,
+    "session_cookies": flag,
+    "backoff_base": SECONDS,
+    "backoff_cap": SECONDS,
+    "rate_backoff_base": SECONDS,
+    "identity_backoff_base": SECONDS,
+    "retry_after_cap": number(0, 21_600),
+    "waiting_max": whole(1),
+    "inline_wait_max": SECONDS,
+    "pacing_enabled": flag,
+    "budget_ratio": number(0, 10),
+    "budget_identity_ratio": number(0, 10),
+    "budget_min_retries": whole(0),
+    "budget_wait": SECONDS,
+    "budget_global_ratio": number(0, 10),
+    "budget_global_min_retries": whole(0),
+    "budget_window": number(1),
+    "circuit_failure_ratio": number(0.01, 1),
+    "circuit_identity_ratio": number(0.01, 1),
+    "circuit_min_requests": whole(1),
+    "circuit_consecutive": whole(1),
+    "circuit_cooldown": number(0.01),
+    "circuit_cooldown_max": number(0.01),
+    "circuit_window": number(1),
+    "circuit_probes": whole(1),
+    "circuit_recovery": SECONDS,
+    "target_give_up": SECONDS,
+    "deadletter_enabled": flag,
+    "deadletter_file": text,
+    "deadletter_exclude_http_codes": codes,
+    "deadletter_response_bytes": whole(0),
+    "deadletter_redact": names,
+    "replay": paths,
+    "replay_filter": mapping,
+    "stats_max_targets": whole(0),
+    "retry_demand_warn": number(0),
+    "tunnel_enabled": flag,
+    "tunnel_idle_timeout": number(0.1, none=True),
+    "tunnel_ping_interval": number(0.01, none=True),
+    "tunnel_ping_path": text,
+    "tunnel_ping_method": one_of("HEAD", "GET"),
+    "tunnel_connect_timeout": number(0.1),
+    "tunnel_max": whole(1),
+    "tunnel_max_age": number(1, none=True),
+    "tunnel_ledger": text,
+}
+OTHER_NAMES = frozenset({"targets", "tunnel_fallback_handler"})
+"""Settings that are read elsewhere: TARGETS below, the fallback handler by the tunnel's download handler."""
+
+
+def read(settings: BaseSettings) -> Config:
+    """Lay *settings* over the defaults.
+
+    Raises :class:`SettingError` for the first value that cannot be used.
+    """
+    given = {
+        str(name)[len(PREFIX) :].lower(): value for name, value in settings.items() if str(name).startswith(PREFIX)
+    }
+    user_set = frozenset(given)
+    if given.get("proxy") is None and os.environ.get(PROXY_ENVIRONMENT):
+        given["proxy"] = os.environ[PROXY_ENVIRONMENT]
+    given.setdefault("sessions_per_target", settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or 8)
+    adopted = _adopt_attempts(settings, given)
+    guard = _group(GuardSettings, given)
+    config = Config(
+        general=_scrapy_retry_settings(_group(GeneralSettings, given), settings),
+        guard=guard,
+        sessions=_group(SessionSettings, given),
+        waiting=_group(WaitingSettings, given),
+        deadletters=_group(DeadLetterSettings, given),
+        report=replace(_group(ReportSettings, given), logstats_interval=settings.getfloat("LOGSTATS_INTERVAL")),
+        tunnel=_group(TunnelSettings, given),
+        targets=_targets(given.get("targets") or {}, guard),
+        adopted=adopted,
+        unknown=_unknown(given),
+        user_set=user_set,
+    )
+    _check_together(config)
+    return config
+
+
+def _group(cls: type[_G], given: Mapping[str, Any]) -> _G:
+    values = {
+        entry.name: checked(entry.name, given[entry.name])
+        for entry in fields(cls)  # type: ignore[arg-type]
+        if entry.name in given and entry.name in CHECKS
+    }
+    return cls(**values)
+
+
+def checked(name: str, value: Any, shown: str | None = None) -> Any:
+    """*value* as the setting *name* wants it; *shown* names it in the error where it is not a plain setting."""
+    try:
+        return CHECKS[name](value)
+    except ValueError as error:
+        said = "<hidden>" if name == "proxy" else repr(value)[:80]
+        raise SettingError(f"{shown or PREFIX + name.upper()} is {said}; it must be {error}.") from None
+
+
+def _adopt_attempts(settings: BaseSettings, given: dict[str, Any]) -> tuple[str, ...]:
+    """RETRY_TIMES counts where a project set it and MAX_ATTEMPTS was left alone."""
+    if "max_attempts" in given or (settings.getpriority("RETRY_TIMES") or 0) <= 0:
+        return ()
+    given["max_attempts"] = settings.getint("RETRY_TIMES") + 1
+    return (f"RETRY_TIMES={settings.getint('RETRY_TIMES')} (at most {given['max_attempts']} attempts)",)
+
+
+def _scrapy_retry_settings(general: GeneralSettings, settings: BaseSettings) -> GeneralSettings:
+    return replace(
+        general,
+        retry_enabled=settings.getbool("RETRY_ENABLED"),
+        retry_http_codes=codes(settings.getlist("RETRY_HTTP_CODES")),
+        retry_exceptions=tuple(settings.getlist("RETRY_EXCEPTIONS")),
+        retry_priority_adjust=settings.getint("RETRY_PRIORITY_ADJUST"),
+        retry_give_up_log_level=settings.get("RETRY_GIVE_UP_LOG_LEVEL", "ERROR"),
+        download_timeout=settings.getfloat("DOWNLOAD_TIMEOUT"),
+    )
+
+
+def _targets(value: Any, guard: GuardSettings) -> dict[str, TargetSettings]:
+    name = PREFIX + "TARGETS"
+    try:
+        entries = mapping(value)
+    except ValueError:
+        raise SettingError(f"{name} is {value!r:.80}; it must be a dict of host name to dict.") from None
+    return {str(host): _target(f"{name}[{host!r}]", host, entry, guard) for host, entry in entries.items()}
+
+
+GUARD_NAMES = frozenset(entry.name for entry in fields(GuardSettings))
+TARGET_KEYS = frozenset({"validator", "markers", "status_classes", "proxy", "country", "group"})
+
+
+def _target(shown: str, host: Any, entry: Any, guard: GuardSettings) -> TargetSettings:
+    if not isinstance(host, str) or "/" in host or ":" in host:
+        raise SettingError(f"{shown}: a target is named by its host name alone, or '*'.")
+    if not hasattr(entry, "items"):
+        raise SettingError(f"{shown} is {entry!r:.80}; it must be a dict.")
+    wrong = [key for key in entry if key not in TARGET_KEYS | GUARD_NAMES]
+    if wrong:
+        allowed = ", ".join(sorted(TARGET_KEYS)) + " or a guard's setting in lower case (budget_ratio …)"
+        raise SettingError(f"{shown} has the key {wrong[0]!r}; allowed are {allowed}.")
+    if entry.get("proxy") is not None:
+        raise SettingError(f"{shown}['proxy'] can only be None (go direct); RESIPROXY_PROXY sets the proxy.")
+    overrides = {key: checked(key, value, f"{shown}[{key!r}]") for key, value in entry.items() if key in GUARD_NAMES}
+    return TargetSettings(
+        validator=entry.get("validator"),
+        markers=tuple(str(marker) for marker in names(entry.get("markers") or ())),
+        status_classes=checked("status_classes", entry.get("status_classes") or {}, f"{shown}['status_classes']"),
+        direct="proxy" in entry,
+        country=entry.get("country"),
+        group=entry.get("group"),
+        guard=replace(guard, **overrides) if overrides else None,
+    )
+
+
+def _unknown(given: Mapping[str, Any]) -> tuple[str, ...]:
+    known = CHECKS.keys() | OTHER_NAMES
+    lines = []
+    for name in sorted(given.keys() - known):
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {PREFIX}{near[0].upper()}?" if near else ""
+        lines.append(f"{PREFIX}{name.upper()} is no setting of scrapy_resiproxy{hint}")
+    return tuple(lines)
+
+
+def _check_together(config: Config) -> None:
+    guard = config.guard
+    if guard.circuit_cooldown > guard.circuit_cooldown_max:
+        raise SettingError(
+            f"RESIPROXY_CIRCUIT_COOLDOWN is {guard.circuit_cooldown:g}; it must not be more than "
+            f"RESIPROXY_CIRCUIT_COOLDOWN_MAX, {guard.circuit_cooldown_max:g}."
+        )
+    if config.sessions.provider and config.sessions.proxy is None:
+        raise SettingError(
+            f"RESIPROXY_PROVIDER is {config.sessions.provider!r}; it needs RESIPROXY_PROXY, the URL of the "
+            "vendor's dashboard."
+        )

@@ -1,0 +1,160 @@
+"""Looks after idle tunnels: a timer for each, which pings it, leaves it alone or has it closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from scrapy_resiproxy.tunnel.keepalive import (
+    PACE_SHARE,
+    PING_BYTES,
+    Close,
+    Demand,
+    Idle,
+    Ping,
+    next_step,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+    from scrapy_resiproxy.tunnel.connection import Tunnel
+    from scrapy_resiproxy.tunnel.idle import IdleTimes
+    from scrapy_resiproxy.tunnel.keepalive import Plan
+    from scrapy_resiproxy.tunnel.pinger import Pinger
+    from scrapy_resiproxy.tunnel.registry import Registry
+    from scrapy_resiproxy.tunnel.route import TunnelKey
+
+_WINDOW: Final = 10.0
+"""Seconds over which work is remembered where no idle timeout is set."""
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What only the crawl can know of a target, by host name; each may be set at any time."""
+
+    is_held: Callable[[str], bool] | None = None
+    """True: nothing is sent there now."""
+    has_work: Callable[[str], bool] | None = None
+    """False: no request for it waits."""
+    pace_of: Callable[[str], float | None] | None = None
+    """Requests per second that it grants at present, None for any number."""
+    _last_ping: dict[str, float] = field(default_factory=dict)
+
+    def may_ping(self, host: str, now: float) -> bool:
+        """Pings obey holds, and take a tenth of a target's pace at most."""
+        if (self.is_held and self.is_held(host)) or (self.has_work and not self.has_work(host)):
+            return False
+        pace = self.pace_of(host) if self.pace_of else None
+        if pace is None:
+            return True
+        if pace <= 0 or now < self._last_ping.get(host, -inf) + 1 / (PACE_SHARE * pace):
+            return False
+        self._last_ping[host] = now
+        return True
+
+
+class Warden:
+    """Told by the pool which tunnels work and which rest."""
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        tunnels: Registry[Tunnel],
+        plan: Plan,
+        *,
+        idle_times: IdleTimes,
+        pinger: Pinger | None,
+        hooks: Hooks,
+        close: Callable[[Tunnel, str], None],
+    ) -> None:
+        self._clock = clock
+        self._tunnels = tunnels
+        self._plan = plan
+        self._idle_times = idle_times
+        self._pinger = pinger
+        self._hooks = hooks
+        self._close = close
+        self._timers: dict[Tunnel, IDelayedCall] = {}
+        self._demand: dict[TunnelKey, Demand] = {}
+        self._window = plan.idle_timeout or _WINDOW
+
+    def works(self, tunnel: Tunnel) -> None:
+        """A request has got *tunnel*."""
+        self._stop(tunnel)
+        tunnel.pinged = 0
+        now = self._clock.seconds()
+        demand = self._demand.setdefault(tunnel.key, Demand(self._window, now))
+        demand.note(self._tunnels.busy(tunnel.key), now)
+
+    def rests(self, tunnel: Tunnel) -> None:
+        """*tunnel* has become idle."""
+        self._tend(tunnel)
+
+    def gone(self, tunnel: Tunnel) -> None:
+        """*tunnel* was closed or lost."""
+        self._stop(tunnel)
+        if not self._tunnels.knows(tunnel.key):
+            self._demand.pop(tunnel.key, None)
+
+    def _stop(self, tunnel: Tunnel) -> None:
+        timer = self._timers.pop(tunnel, None)
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def _tend(self, tunnel: Tunnel) -> None:
+        now = self._clock.seconds()
+        host = tunnel.route.host
+        step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._hooks.may_ping(host, now))
+        if isinstance(step, Close):
+            self._close(tunnel, step.reason)
+        elif isinstance(step, Ping):
+            self._ping(tunnel)
+        else:
+            self._timers[tunnel] = self._clock.callLater(max(0.0, step.until - now), self._tend, tunnel)
+
+    def _look_at(self, tunnel: Tunnel, now: float) -> Idle:
+        return Idle(
+            opened=now if tunnel.opened is None else tunnel.opened,
+            since=tunnel.since,
+            limit=self._idle_times.limit(tunnel.path, tunnel.heads.idle_timeout),
+            spare=self._is_spare(tunnel, now),
+            pinged=tunnel.pinged,
+            ping=tunnel.ping_bytes // tunnel.pings if tunnel.pings else PING_BYTES,
+            reconnect=tunnel.handshake_bytes,
+            keep_exit=tunnel.route.keep_exit,
+        )
+
+    def _is_spare(self, tunnel: Tunnel, now: float) -> bool:
+        idle = self._tunnels.idle(tunnel.key)
+        used_before_it = len(idle) - 1 - idle.index(tunnel)
+        wanted = self._demand[tunnel.key].peak(now) - self._tunnels.busy(tunnel.key)
+        return used_before_it >= wanted
+
+    def _ping(self, tunnel: Tunnel) -> None:
+        assert self._pinger is not None
+        before = (tunnel.traffic.total, tunnel.plain.total, tunnel.since)
+        tunnel.pinging = []
+        self._pinger.ping(tunnel).addCallback(self._pinged, tunnel, *before)
+
+    def _pinged(self, alive: bool, tunnel: Tunnel, wire: int, plain: int, since: float) -> None:
+        cost = tunnel.traffic.total - wire
+        tunnel.pings += 1
+        tunnel.pinged += cost
+        tunnel.ping_bytes += cost
+        tunnel.ping_plain += tunnel.plain.total - plain
+        tunnel.since = self._clock.seconds()
+        waiting, tunnel.pinging = tunnel.pinging or [], None
+        if alive:
+            self._idle_times.survived(tunnel.path, tunnel.since - since)
+        if not alive:
+            self._close(tunnel, "ping_lost")
+        elif not tunnel.heads.persistent:
+            self._close(tunnel, "connection_close")
+        elif not tunnel.busy and tunnel.close_reason is None:
+            self._tend(tunnel)
+        for ended in waiting:
+            ended.callback(None)
