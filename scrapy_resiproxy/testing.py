@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -80,6 +79,9 @@ def check(
 
 def _finished(judgement: Awaitable[Judgement]) -> Judgement:
     """The value of *judgement*, also where a loop is already running, as in a notebook."""
-    assert inspect.iscoroutine(judgement)
+
+    async def wait() -> Judgement:
+        return await judgement
+
     with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(asyncio.run, judgement).result()
+        return executor.submit(lambda: asyncio.run(wait())).result()

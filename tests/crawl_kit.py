@@ -16,6 +16,9 @@ import json, os, sys
 import scrapy
 from scrapy import Request
 from scrapy.http import Response
+from scrapy_resiproxy import has_css
+
+good_page = has_css('meta[name=lab-page][content=good]')
 
 class ProbeSpider(scrapy.Spider):
     name = "probe"
@@ -23,7 +26,9 @@ class ProbeSpider(scrapy.Spider):
     seen, errors = [], []
 
     async def start(self):
-        for url in json.loads(os.environ["CRAWL_URLS"]):
+        with open(os.environ["CRAWL_URLS"]) as file:
+            urls = json.load(file)
+        for url in urls:
             yield self.request(url)
 
     def request(self, url, **kwargs):
@@ -155,6 +160,7 @@ def start_crawl(
     """Start a crawl of *urls*; *spider* is source that is added to the probe spider's module."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "spider_under_test.py").write_text(SPIDER + spider)
+    (directory / "urls.json").write_text(json.dumps(urls))
     merged = {**BASE_SETTINGS, **(settings or {})}
     if not addon:
         merged.pop("ADDONS")
@@ -164,7 +170,7 @@ def start_crawl(
     environment = {
         **os.environ,
         "CRAWL_DIR": str(directory),
-        "CRAWL_URLS": json.dumps(urls),
+        "CRAWL_URLS": str(directory / "urls.json"),
         "CRAWL_SETTINGS": json.dumps(merged),
         "CRAWL_SPIDER": name,
         "CRAWL_ARGS": json.dumps(args or {}),

@@ -3,8 +3,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import subprocess
 import sys
-import time
 from urllib.parse import quote
 
 import pytest
@@ -14,7 +14,7 @@ from scrapy import Request
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.exceptions import DownloadFailedError
 from scrapy.utils.log import failure_to_exc_info
-from twisted.python import log as twisted_log
+from twisted.logger import Logger, STDLibLogObserver
 from twisted.python.failure import Failure
 
 from scrapy_resiproxy import redact
@@ -33,6 +33,8 @@ from scrapy_resiproxy.redact import (
 
 SEC_01 = "407, message='Proxy Authentication Required', url='http://usr-session-s1:secretpw@127.0.0.1:1'"
 
+CAUSE = "http://u:secretpw@h:1"
+
 
 @pytest.fixture(autouse=True)
 def no_secrets():
@@ -47,14 +49,11 @@ def records():
     before = logging.getLogRecordFactory()
     install_log_redaction()
     SECRETS.register("secretpw")
-    logger, kept = logging.getLogger("tests.redact"), []
+    logger, kept = logging.Logger("tests.redact"), []  # noqa: LOG001 - apart from all others
     handler = logging.Handler()
     handler.emit = kept.append
     logger.addHandler(handler)
-    logger.propagate = False
-    logger.setLevel(logging.DEBUG)
     yield logger, kept
-    logger.removeHandler(handler)
     logging.setLogRecordFactory(before)
 
 
@@ -115,12 +114,10 @@ def test_a_url_without_credentials_is_left_alone(url):
 raw_latin = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="<>\"'`"), min_size=1)
 
 
-@given(user=raw_latin, password=raw_latin.filter(lambda text: len(text) > 3))
+@given(user=raw_latin, password=raw_latin)
 def test_no_raw_password_survives_before_a_proxys_port(user, password):
-    shown = redact_url(f"http://{user}:{password}@gw.example:7000")
-    assert shown in {"http://***@gw.example:7000", f"http://{user.partition(':')[0]}:***"} or (
-        password not in shown.removesuffix("@gw.example:7000")
-    )
+    url = f"http://{user}:{password}@gw.example:7000"
+    assert redact_url(url) == redact_text(url) == "http://***@gw.example:7000"
 
 
 @given(st.text())
@@ -170,11 +167,11 @@ def test_text_with_a_url_keeps_everything_around_it():
     assert redact_text(headers) == "{b'Proxy-Authorization': [b'***'], b'Accept': [b'*/*']}"
 
 
-@pytest.mark.parametrize("text", ["a" * 300_000, "http://" * 40_000, "@" * 300_000, "authorization" * 20_000])
-def test_the_work_grows_with_the_text_and_no_faster(text):
-    started = time.process_time()
-    redact_text(text)
-    assert time.process_time() - started < 5
+@pytest.mark.parametrize("word", ["a", "http://", "@", "authorization", "://@", "aGVsbG8"])
+def test_a_text_of_megabytes_takes_no_more_than_one_look(word):
+    SECRETS.register("secretpw")
+    text = word * 300_000 + " secretpw"
+    assert redact_text(text).endswith(" ***")
 
 
 # Registered secrets
@@ -272,7 +269,7 @@ class Shy:
         ("%(n)d %(proxy)s", ({"n": 5, "proxy": "http://u:x@h:1"},), "5 http://***@h:1"),
         ("%d %s %r", (5, DownloadFailedError(SEC_01), "x"), None),
         ("failed: %r", (Shy(),), "failed: 'shy'"),
-        ("%s", ({"deep": ["secretpw"]}, ), None),
+        ("%s", ({"deep": ["secretpw"]},), None),
         ("http%s", ("://u:secretpw@h:1",), "http://***@h:1"),
         ("http%s", ("://u:other@h:1",), "http://***@h:1"),
         ("%s//u:%s@h:1 %d%%", ("http:", "other", 3), "http://***@h:1 3%"),
@@ -303,10 +300,7 @@ def test_numbers_keep_their_type_beside_a_secret(records):
 def test_a_record_without_a_secret_is_not_touched(records):
     logger, kept = records
     message, args = "Crawled (%(status)s) %(request)s", {"status": 200, "request": Request("https://a.example")}
-    try:
-        raise ValueError("harmless")
-    except ValueError:
-        logger.info(message, args, exc_info=True)
+    logger.info(message, args, exc_info=ValueError("harmless"))
     [record] = kept
     assert record.msg is message
     assert record.args is args
@@ -316,16 +310,12 @@ def test_a_record_without_a_secret_is_not_touched(records):
 
 def test_sec_01_tracebacks_are_scrubbed_in_every_formatter(records):
     logger, kept = records
-    try:
-        try:
-            raise OSError("http://u:secretpw@h:1")
-        except OSError as cause:
-            raise DownloadFailedError(SEC_01) from cause
-    except DownloadFailedError:
-        logger.exception("failed", stack_info=True)
+    error = DownloadFailedError(SEC_01)
+    error.__cause__ = OSError(CAUSE)
+    logger.error("failed", exc_info=error, stack_info=True)
     [record] = kept
     shown = logging.Formatter().format(record)
-    assert "Traceback (most recent call last)" in shown
+    assert "direct cause of the following exception" in shown
     assert shown.count("http://***@") == 2
     record.exc_text = None
     for text in (shown, logging.Formatter().format(record)):
@@ -346,8 +336,9 @@ def test_failures_that_scrapy_and_twisted_log_are_scrubbed(records):
     logger, kept = records
     failure = Failure(DownloadFailedError(SEC_01))
     logger.error("Error downloading %(request)s", {"request": 1}, exc_info=failure_to_exc_info(failure))
-    observer = twisted_log.PythonLoggingObserver("tests.redact")
-    observer.emit({"isError": 1, "failure": failure, "why": "x", "time": 0, "system": "-", "message": ()})
+    observer = STDLibLogObserver("tests.redact")
+    observer.logger = logger
+    Logger(observer=observer).failure("x {why}", failure, why=CAUSE)
     assert len(kept) == 2
     for record in kept:
         assert "secretpw" not in logging.Formatter().format(record)
@@ -359,7 +350,10 @@ def test_the_source_line_that_holds_the_secret_is_scrubbed(records):
         print("secretpw" + None)
     except TypeError:
         logger.exception("failed")
-    assert "secretpw" not in logging.Formatter().format(kept[0])
+    shown = logging.Formatter().format(kept[0])
+    assert "Traceback (most recent call last)" in shown
+    assert "secretpw" not in shown
+    assert kept[0].exc_info[2] is None, "whoever formats it anew would show the source again"
 
 
 def test_stack_info_is_scrubbed(records):
@@ -379,14 +373,14 @@ def test_a_record_that_cannot_be_formatted_raises_nothing_and_leaks_nothing(reco
 def test_an_exception_that_cannot_be_shown_raises_nothing(records):
     logger, kept = records
 
-    class Bad(Exception):
+    class UnshownError(Exception):
         @property
         def __notes__(self):
             raise RuntimeError("no")
 
-    logger.info("x", exc_info=Bad())
-    logger.info("x", exc_info=True)
-    assert kept[0].exc_info[0] is Bad
+    logger.info("x", exc_info=UnshownError())
+    logger.info("x", exc_info=True)  # noqa: LOG014 - people do
+    assert kept[0].exc_info[0] is UnshownError
     assert kept[1].exc_info == (None, None, None)
 
 
@@ -498,4 +492,9 @@ def test_the_built_in_names_are_written_as_they_are_compared():
 
 def test_everything_public_can_be_imported_from_one_place():
     assert all(hasattr(redact, name) for name in redact.__all__)
-    assert "scrapy" not in {module.partition(".")[0] for module in sys.modules[redact.__name__].__dict__}
+
+
+def test_it_needs_neither_scrapy_nor_twisted():
+    code = "import sys, scrapy_resiproxy.redact; print({'scrapy', 'twisted'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "set()\n"

@@ -33,8 +33,8 @@ BUG: Final = Cause(terminal("error", Blame.LOCAL))
 BAD_URL: Final = Cause(terminal("bad_url", Blame.LOCAL))
 NOT_SUPPORTED: Final = Cause(terminal("not_supported", Blame.LOCAL))
 FAILED: Final = Cause(transient("download_failed"), generic=True)
-NOT_CONNECTED: Final = Cause(transient("connection_failed"), generic=True, connecting=True)
-REFUSED: Final = Cause(transient("connection_refused"), connecting=True)
+NOT_CONNECTED: Final = Cause(transient("connect_failed"), generic=True, connecting=True)
+REFUSED: Final = Cause(transient("connect_refused"), connecting=True)
 LOST: Final = Cause(transient("connection_lost"))
 TIMEOUT: Final = Cause(transient("timeout"))
 CONNECT_TIMEOUT: Final = Cause(transient("timeout"), connecting=True)
@@ -47,8 +47,8 @@ PROXY_UNREACHABLE: Final = Cause(transient("proxy_unreachable", Blame.PROXY), co
 NO_SUCH_HOST: Final = Cause(transient("dns_not_found"), connecting=True)
 # Twisted does not tell a name that does not exist from a resolver that does not answer.
 NO_ADDRESS: Final = Cause(transient("dns_not_found", weak=True), generic=True, connecting=True)
-NO_RESOLVER: Final = Cause(transient("dns_failure", Blame.LOCAL))
-NO_NETWORK: Final = Cause(transient("network_unreachable", Blame.LOCAL))
+NO_RESOLVER: Final = Cause(transient("dns_failed", Blame.LOCAL))
+NO_NETWORK: Final = Cause(transient("network_down", Blame.LOCAL))
 LOCAL_LIMIT: Final = Cause(transient("local_limit", Blame.LOCAL))
 
 NAMES: Final[dict[str, Cause]] = {

@@ -34,8 +34,6 @@ _TELLING: Final = frozenset(Headers(dict.fromkeys((*marks.HEADER_VALUES, *marks.
 _ALIYUN: Final = re.compile(marks.ALIYUN)
 _WIDGET_ELEMENT: Final = re.compile(marks.WIDGET_ELEMENT, re.IGNORECASE)
 _CLOUDFLARE_CODE: Final = re.compile(marks.CLOUDFLARE_CODE)
-_EMPTY: Final = 40
-"""Bytes of visible text that an empty page may have."""
 _BLOCK_PATH: Final = re.compile(
     r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|blocked\?(?:.*&)?url=|captcha(?:[/?]|$))"
 )
@@ -157,7 +155,7 @@ def _first(table: Iterable[Mark], body: bytes, end: int) -> Outcome | None:
 
 
 def _by_stub(body: bytes) -> Outcome | None:
-    if marks.INCAPSULA.on(body, SMALL) and scripts_in(body) <= 1 and is_stub(body, text=_EMPTY):
+    if marks.INCAPSULA.on(body, SMALL) and scripts_in(body) <= 1 and is_stub(body, text=1):
         return _wall("challenge", marks.INCAPSULA.name)
     if body.find(b"aptcha") < 0 and body.find(b"turnstile") < 0:
         return None

@@ -234,7 +234,7 @@ def _check_css(check: Check, query: object) -> None:
     _check_text(check, query)
     try:
         css2xpath(str(query))
-    except (ValueError, SyntaxError) as error:  # cssselect raises both kinds
+    except (ValueError, SyntaxError, RuntimeError) as error:  # cssselect raises them all
         raise ValueError(f"{check!r}: {error}") from None
 
 

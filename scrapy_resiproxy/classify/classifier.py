@@ -37,7 +37,6 @@ __all__ = ["Classifier", "is_not_a_failure"]
 
 _NO_CLASSES: Final[Mapping[int, OutcomeClass]] = MappingProxyType({})
 _PROXY_AUTH: Final = 407
-_GOOD: Final = frozenset({200, 204, 206, 304})
 _WITHOUT_WAIT: Final = frozenset({OutcomeClass.OK, OutcomeClass.TERMINAL})
 
 
@@ -91,15 +90,15 @@ class Classifier:
                 return outcome
         outcome = find_wall(request, response, text_rules=text_rules, markers=markers)
         said = (status_classes or _NO_CLASSES).get(response.status, self._status_classes.get(response.status))
-        if outcome is None and said is None and response.status in _GOOD:
-            return _damage(request, response) or OK
+        if outcome is None and said is None and 200 <= response.status < 400:
+            return self._good(request, response)
         told = told_wait(response.headers, now=now)
         if outcome is None and said is not None:
             outcome = _as_said(said, response.status)
         if outcome is None and not told and text_rules:
             outcome = find_widget(response)
         if outcome is None:
-            outcome = self._status(request, response, told)
+            outcome = self._bad(request, response, told)
         if told is None or outcome.class_ in _WITHOUT_WAIT:
             return outcome
         return replace(outcome, wait=told)
@@ -126,11 +125,19 @@ class Classifier:
             outcome = (local_fault(exception) if unreachable else None) or refusal
         return outcome or self._exception(exception, via_proxy=via_proxy)
 
-    def _status(self, request: Request, response: Response, told: float | None) -> Outcome:
-        outcome = judge_status(request, response, told)
-        if response.status in self._retry_statuses and outcome.class_ in _WITHOUT_WAIT:
+    def _good(self, request: Request, response: Response) -> Outcome:
+        if response.status in self._retry_statuses:
             return transient("listed_status", Blame.TARGET, f"status:{response.status}")
-        return _damage(request, response) or OK if outcome.ok else outcome
+        # DOWNLOAD_FAIL_ON_DATALOSS lets half a page through; a request that asks for it by itself knows.
+        if "dataloss" in response.flags and request.meta.get("download_fail_on_dataloss") is not False:
+            return transient("data_loss", Blame.TARGET, "flag:dataloss")
+        return OK
+
+    def _bad(self, request: Request, response: Response, told: float | None) -> Outcome:
+        outcome = judge_status(request, response, told)
+        if response.status in self._retry_statuses and outcome.class_ is OutcomeClass.TERMINAL:
+            return transient("listed_status", Blame.TARGET, outcome.evidence)
+        return outcome
 
     def _exception(self, exception: BaseException, *, via_proxy: bool) -> Outcome:
         cause = find_cause(exception)
@@ -159,10 +166,3 @@ def _as_said(said: OutcomeClass, status: int) -> Outcome:
     is_identity = class_ is OutcomeClass.IDENTITY
     blame = Blame.SESSION if is_identity else Blame.TARGET
     return Outcome(class_, "status_class", blame, f"status:{status}", weak=is_identity)
-
-
-def _damage(request: Request, response: Response) -> Outcome | None:
-    """Half a page, which ``DOWNLOAD_FAIL_ON_DATALOSS = False`` lets through unless the request itself asks for it."""
-    if "dataloss" in response.flags and request.meta.get("download_fail_on_dataloss") is not False:
-        return transient("data_loss", Blame.TARGET, "flag:dataloss")
-    return None

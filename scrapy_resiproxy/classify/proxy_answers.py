@@ -130,7 +130,9 @@ def _by_code(headers: Headers, *, in_clear: bool) -> Outcome | None:
             return outcome
     details = _DETAILS.search(_value(headers, _PROXY_STATUS))
     if details:
-        return _code(details[1], _PROXY_STATUS)
+        # The code proves whose answer it is, so that the standard's own word may be believed.
+        by_error = None if details[1].replace("-", "_") in codes.CODES else _by_proxy_status(headers)
+        return by_error or _code(details[1], _PROXY_STATUS)
     if not in_clear:
         return None
     squid = _code(_value(headers, "X-Squid-Error").partition(" ")[0], "X-Squid-Error")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from scrapy.http import JsonResponse
 
 from scrapy_resiproxy.classify.reasons import identity, rate, terminal, transient
-from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -43,11 +43,9 @@ _WAITING_CURES: Final = frozenset({403, 413, 420, 429, 503, 509, 529})
 
 
 def judge_status(request: Request, response: Response, told: float | None) -> Outcome:
-    """The outcome of the status alone; *told* is the wait that the server asked for."""
+    """The outcome of a status that is neither 2xx nor 3xx; *told* is the wait that the server asked for."""
     status = response.status
     outcome = _TABLE.get(status) or _by_range(status)
-    if outcome.ok:
-        return outcome
     if told and status in _WAITING_CURES and outcome.class_ is not OutcomeClass.RATE:
         outcome = rate("retry_after")
     elif _is_honest(request, response):
@@ -56,8 +54,6 @@ def judge_status(request: Request, response: Response, told: float | None) -> Ou
 
 
 def _by_range(status: int) -> Outcome:
-    if 200 <= status < 400:
-        return OK
     if 400 <= status < 500:
         return terminal("client_error")
     if 500 <= status < 600:

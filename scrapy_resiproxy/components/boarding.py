@@ -61,6 +61,7 @@ class Boarding:
         session = flight.lease.session
         if outcome.ok:
             self.pool.good(session, now)
+            self.bury_closed()
             return
         if self._is_to_blame(outcome) and self.pool.retire(session, outcome.reason, now, outcome.blame):
             self.runtime.crawler.signals.send_catch_log(

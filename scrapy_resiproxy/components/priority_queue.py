@@ -8,6 +8,7 @@ of them at every pop).
 from __future__ import annotations
 
 import heapq
+import struct
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -62,7 +63,11 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         queue = self.pqueues.get(slot)
         if queue is None:
             queue = self.pqueues[slot] = self.pqfactory(slot)
-        queue.push(request)
+        try:
+            queue.push(request)
+        except struct.error:
+            _remove_torn_files(Path(queue.key))
+            queue.push(request)
         self._count += 1
         if slot not in self._targets_in:
             self._idle[slot] = None
@@ -216,3 +221,12 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         heapq.heappush(self._holds, (until, slot))
         self._runtime.wake_at(until)
         return True
+
+
+def _remove_torn_files(directory: Path) -> None:
+    """A process that was killed leaves disk queues shorter than their header, which cannot be opened: nothing is in
+    them.
+    """
+    for path in directory.iterdir():
+        if path.is_file() and path.stat().st_size < struct.calcsize(">L"):
+            path.unlink()

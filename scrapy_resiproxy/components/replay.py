@@ -149,6 +149,9 @@ class ReplaySpiderMiddleware:
         if (close := getattr(start, "aclose", None)) is not None:
             await close()
         for entry in self.selection.entries:
+            # Otherwise Scrapy would take them all into its queue at once, and run the last ones first.
+            if self.crawler.engine.needs_backout():
+                await self.crawler.signals.wait_for(signals.scheduler_empty)
             request = await self._request(entry)
             if request is not None:
                 self.ledger.sent(entry)

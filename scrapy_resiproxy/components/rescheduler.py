@@ -44,6 +44,9 @@ BUDGET_TURN = 1.0
 BUSY_TURN = 0.1
 """Seconds until the next try while Scrapy takes no more requests."""
 
+BROKEN_TURN = 5.0
+"""Seconds until the next try when the scheduler would not take a request."""
+
 KEPT_TURN = 60.0
 """Seconds between looks at a request that stays in the job for the next run."""
 
@@ -169,6 +172,12 @@ class Rescheduler:
             self._wake_for_next(self.runtime.now() + BUSY_TURN)
             return
         now = self.runtime.now()
+        try:
+            self._release_what_may_go(now)
+        finally:
+            self._wake_for_next(now)
+
+    def _release_what_may_go(self, now: float) -> None:
         self.on_turn(now)
         released = 0
         while released < RELEASED_AT_ONCE and (entry := self.room.pop_due(now)) is not None:
@@ -177,9 +186,9 @@ class Rescheduler:
             self._looked_at_budget = now
             for target in self.room.targets_without_budget():
                 self.look_at_budget(target, now)
-        if not released:
+        engine = self.runtime.engine
+        if not released and engine is not None:
             engine.crawl(self._nudge)
-        self._wake_for_next(now)
 
     def _wake_for_next(self, earliest: float) -> None:
         due = self.room.next_due()
@@ -286,7 +295,14 @@ class Rescheduler:
             self.runtime.store.release(entry.id)
         engine = self.runtime.engine
         assert engine is not None
-        engine.crawl(request)
+        try:
+            engine.crawl(request)
+        except Exception:
+            # Whatever a scheduler or a queue raises, the request is not lost: it waits, and is tried again.
+            logger.exception("A waiting request could not be given back: %s", request)
+            self.in_flow.pop(entry.id, None)
+            entry.due = self.runtime.now() + BROKEN_TURN
+            self.room.park(entry)
 
     def _count_retry(self, request: Request, reason: str) -> Request:
         """Scrapy's own retry stats, log line and priority, at the moment the retry is released."""
@@ -319,10 +335,11 @@ class Rescheduler:
         meta.pop(META_STORY, None)
         state = state_of(request)
         if state is not None:
-            if self.hops is not None and state["id"] not in self.in_flow and "redirect_urls" in meta:
-                self.hops(request)
             strip_ours(request, state)
-            meta[META_STATE] = {**state, "proxy": False, "jar": False}
+            hop = "redirect_urls" in meta
+            meta[META_STATE] = {**state, "proxy": False, "jar": False, "hop": hop}
+            if hop and self.hops is not None:
+                self.hops(request)
         if META_TARGET in meta:
             meta.setdefault("download_slot", str(meta[META_TARGET]))
         meta[META_SCHEDULED] = True

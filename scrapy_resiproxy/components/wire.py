@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from scrapy import signals
 
 from scrapy_resiproxy.components.flow import Flight, again, original_of, state_of
-from scrapy_resiproxy.names import META_STATE
 from scrapy_resiproxy.outcome import OK
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ class Wire:
         """*hop* replaces a request that we sent, and the dupefilter has not seen it yet."""
         state = state_of(hop)
         assert state is not None
-        hop.meta[META_STATE] = {**state, "hop": True}
         self._expected.setdefault(self.runtime.fingerprint(hop), state["id"])
 
     def original(self, request: Request, state: State) -> Request:

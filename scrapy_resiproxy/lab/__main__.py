@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -127,7 +128,9 @@ def _when_input_ends(call: Callable[[], object]) -> None:
     # Not sys.stdin: a thread that still holds its lock would break the interpreter's exit.
     while os.read(0, 65536):
         pass
-    call()
+    # The loop is closed when a signal was faster.
+    with suppress(RuntimeError):
+        call()
 
 
 async def _serve(options: LabOptions, *, until_eof: bool) -> None:

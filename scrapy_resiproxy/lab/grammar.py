@@ -118,6 +118,6 @@ def describe() -> str:
         options = ",".join(
             f"{field.name}={_spell_value(field.default)}" for field in fields(kind) if field.default is not MISSING
         )
-        text = indent(getdoc(kind) or "", "      ").replace("`", "")
+        text = indent(getdoc(kind) or "", "      ")
         lines += [f"  {word}{':' if options else ''}{options}", text]
     return "\n".join(lines)

@@ -42,7 +42,7 @@ class _Redacting:
 
 def _clean_message(record: logging.LogRecord) -> None:
     before = _said(record)
-    if before is not None and redact_text(before) == before and not _hidden_in(record.args):
+    if before is not None and redact_text(before) == before and not _hidden_in(record.args, before):
         return
     record.msg = _cleaned(record.msg)
     if isinstance(record.args, Mapping):
@@ -54,10 +54,11 @@ def _clean_message(record: logging.LogRecord) -> None:
         record.msg, record.args = redact_text(before), ()
 
 
-def _hidden_in(args: Any) -> bool:
-    """Whether a dict of arguments holds a secret that the message need not show."""
+def _hidden_in(args: Any, message: str) -> bool:
+    """Whether a dict of arguments holds a secret that *message* does not show."""
     values = args.values() if isinstance(args, Mapping) else ()
-    return any(isinstance(value, str) and redact_text(value) != value for value in values)
+    texts = (value for value in values if isinstance(value, str) and value not in message)
+    return any(redact_text(text) != text for text in texts)
 
 
 def _said(record: logging.LogRecord) -> str | None:

@@ -37,13 +37,15 @@ def redact_url(url: str) -> str:
 
 def _mask_userinfo(rest: str) -> str:
     """What follows ``scheme://``, without credentials."""
+    if "@" not in rest:
+        return _mask_colons(rest)
     authority = _BEHIND_AUTHORITY.split(rest, maxsplit=1)[0]
     tail = rest[len(authority) :]
     if _reaches_beyond(authority, tail):
         return f"{MASK}@{rest.rpartition('@')[2]}"
     if "@" in authority:
         return f"{MASK}@{authority.rpartition('@')[2]}{tail}"
-    return _mask_colons(rest)
+    return rest
 
 
 def _reaches_beyond(authority: str, tail: str) -> bool:
@@ -53,7 +55,6 @@ def _reaches_beyond(authority: str, tail: str) -> bool:
     host = authority.rpartition("@")[2]
     return (
         not _HOST_PORT.fullmatch(host)
-        or host.endswith(":")
         or (":" in host and tail[0] != "/")
         or ("@" in authority and not _DOTTED.fullmatch(host))
         or bool(_ENDS_IN_PORT.fullmatch(tail.rpartition("@")[2]))
@@ -61,7 +62,7 @@ def _reaches_beyond(authority: str, tail: str) -> bool:
 
 
 def _mask_colons(text: str) -> str:
-    match = _COLONS.fullmatch(text)
+    match = _COLONS.fullmatch(text) if text.count(":") > 2 else None
     return f"{match[1]}:{MASK}" if match else text
 
 

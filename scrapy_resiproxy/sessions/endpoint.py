@@ -112,7 +112,7 @@ def _cut_scheme(text: str) -> tuple[str | None, str]:
         return None, text[match.end() :] if match else text
     scheme = match["scheme"].lower()
     if scheme not in SCHEMES:
-        refuse(f"{scheme}://{MASK}", f"the scheme must be one of {', '.join(SCHEMES)}")
+        refuse(MASK, f"the scheme must be one of {', '.join(SCHEMES)}")
     return scheme, text[match.end() :]
 
 

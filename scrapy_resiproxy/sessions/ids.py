@@ -30,9 +30,6 @@ class IdFormat:
             letters.append(self.alphabet[index])
         return "".join(letters)
 
-    def accepts(self, text: str) -> bool:
-        return len(text) == self.length and text[0] in self.first and all(c in self.alphabet for c in text)
-
 
 WORD: Final = IdFormat(ascii_lowercase + digits, 8, ascii_lowercase)
 """What every vendor with free-form ids takes; several refuse longer ones, capitals or a leading digit."""

@@ -142,11 +142,19 @@ class Tunnel:
             self.close_reason = "not_opened"
         return failure
 
-    def lost(self) -> None:
-        """The connection is gone."""
+    def retire(self) -> None:
+        """The session has ended: nothing of it may be used again."""
+        self.retired = True
+        self.tls.keeps_ticket = False
+
+    def ended(self) -> None:
+        """The connection is gone; what is under way has not been told yet."""
         if self.close_reason is None:
             self.close_reason = self._why_they_closed()
             self.closed_by = "origin" if self.tls.origin_said_goodbye or not self.heads.persistent else "peer"
+
+    def lost(self) -> None:
+        """The connection is gone, and what was under way has failed."""
         self._http_pool.closeCachedConnections()
         self._on_lost(self)
 
@@ -217,6 +225,7 @@ class _Leg(Protocol):
             self.http.dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._tunnel.ended()
         rest = self._tunnel.heads.rest()
         if rest:
             self.http.dataReceived(rest)

@@ -8,7 +8,6 @@ from twisted.internet import task
 
 from scrapy_resiproxy.tunnel.endpoint import TunnelEndpoint
 from scrapy_resiproxy.tunnel.errors import TunnelFailed
-from scrapy_resiproxy.tunnel.route import proxy_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +61,9 @@ class Dialler:
         reactor: Any,
         timeout: float,
         rng: Random,
+        *,
         on_status: Callable[[int], None],
-        tcp: Callable[[Any, Route, float], IStreamClientEndpoint] = proxy_endpoint,
+        tcp: Callable[[Any, Route, float], IStreamClientEndpoint],
     ) -> None:
         self._reactor = reactor
         self._timeout = timeout

@@ -8,8 +8,6 @@ within the endpoint's timeout, and takes the socket with it.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from OpenSSL import SSL
@@ -21,8 +19,8 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from scrapy_resiproxy.tunnel.answer import Answer, AnswerParser, BadAnswer
-from scrapy_resiproxy.tunnel.errors import Phase, TunnelFailed
+from scrapy_resiproxy.tunnel.answer import AnswerParser, BadAnswer
+from scrapy_resiproxy.tunnel.failures import failure, refusal
 from scrapy_resiproxy.tunnel.route import host_port
 from scrapy_resiproxy.tunnel.tls import CertificateRefused
 from scrapy_resiproxy.tunnel.wire import CountedTransport
@@ -30,28 +28,11 @@ from scrapy_resiproxy.tunnel.wire import CountedTransport
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IReactorTime
 
+    from scrapy_resiproxy.tunnel.errors import Phase, TunnelFailed
     from scrapy_resiproxy.tunnel.route import Route
     from scrapy_resiproxy.tunnel.tls import TlsClient
     from scrapy_resiproxy.tunnel.wire import Traffic
 
-_MAX_BODY: Final = 2_000
-_SENTENCES: Final[dict[tuple[Phase, str], str]] = {
-    ("connect", "timeout"): "no connection to the proxy within {timeout:.3g} s",
-    ("connect", "refused"): "the proxy refuses connections",
-    ("connect", "dns"): "the proxy's name does not resolve",
-    ("connect", "unreachable"): "the proxy cannot be reached",
-    ("answer", "timeout"): "no answer to CONNECT within {timeout:.3g} s",
-    ("answer", "closed"): "the proxy closed the connection instead of answering CONNECT",
-    ("answer", "reset"): "the proxy reset the connection instead of answering CONNECT",
-    ("answer", "garbage"): "the proxy's answer to CONNECT is not HTTP",
-    ("answer", "head_too_long"): "the head of the proxy's answer to CONNECT is too long",
-    ("tls", "timeout"): "no TLS handshake within {timeout:.3g} s: the tunnel carries nothing",
-    ("tls", "closed"): "the tunnel was closed during the TLS handshake",
-    ("tls", "reset"): "the tunnel was reset during the TLS handshake",
-    ("tls", "not_tls"): "what comes through the tunnel is not TLS",
-    ("tls", "certificate"): "the origin's certificate was refused: it is bad, or TLS is intercepted",
-    ("tls", "tls_error"): "the TLS handshake failed",
-}
 _CONNECT_WORDS: Final = {
     tx.DNSLookupError: "dns",
     tx.ConnectionRefusedError: "refused",
@@ -93,28 +74,8 @@ class TunnelEndpoint:
         target = host_port(self.route.host, self.route.port).encode("ascii")
         lines = [b"CONNECT %b HTTP/1.1" % target, b"Host: %b" % target]
         if self.route.authorization:
-            lines.append(b"Proxy-Authorization: %b" % self.route.authorization)
+            lines.append(b"Proxy-Authorization: %b" % b" ".join(self.route.authorization.splitlines()))
         return b"\r\n".join(lines) + b"\r\n\r\n"
-
-    def failure(self, phase: Phase, reason: str, status: int | None = None) -> TunnelFailed:
-        sentence = _SENTENCES[phase, reason].format(timeout=self.timeout)
-        return TunnelFailed(self._message(sentence), phase=phase, reason=reason, status=status)
-
-    def refusal(self, answer: Answer) -> TunnelFailed:
-        """The proxy answered and granted nothing; what it echoes of our credentials is struck out."""
-        secrets = _secrets(self.route.authorization)
-        phrase = _strike(answer.phrase.encode("latin-1", "replace"), secrets).decode("latin-1")
-        return TunnelFailed(
-            self._message(f"the proxy answered {answer.status} {phrase}".rstrip()),
-            phase="answer",
-            reason=phrase,
-            status=answer.status,
-            headers=[(name, _strike(value, secrets)) for name, value in answer.headers],
-            body=_strike(answer.rest[:_MAX_BODY], secrets),
-        )
-
-    def _message(self, what: str) -> str:
-        return f"Tunnel through {self.route.key.proxy} to {self.route.key.origin} failed: {what}"
 
 
 class _Opening:
@@ -156,7 +117,7 @@ class _Opening:
             self._phase = "tls"
             cast("_Wire", self._wire).start_tls(answer.rest)
         else:
-            self._finish(self.endpoint.refusal(answer))
+            self._finish(refusal(self.endpoint.route, answer))
 
     def handshake_done(self, gate: _Gate) -> None:
         transport = cast("Any", gate.transport)
@@ -189,7 +150,7 @@ class _Opening:
         self._fail(word, cause=tls_reason.value)
 
     def _fail(self, reason: str, *, status: int | None = None, cause: BaseException | None = None) -> None:
-        error = self.endpoint.failure(self._phase, reason, status)
+        error = failure(self.endpoint.route, self.endpoint.timeout, self._phase, reason, status=status)
         error.__cause__ = cause
         self._finish(error)
 
@@ -302,22 +263,3 @@ class _Gate(Protocol):
             self._opening.lost_in_tls(reason, self.wire.lost_reason)
         else:
             self.app.connectionLost(reason)
-
-
-def _secrets(authorization: bytes | None) -> list[bytes]:
-    """What must not be repeated: the token, and the user and password in it.
-
-    Those of less than four characters would strike out innocent words.
-    """
-    token = (authorization or b"").partition(b" ")[2].strip()
-    try:
-        user, _, password = base64.b64decode(token, validate=True).partition(b":")
-    except binascii.Error:
-        user = password = b""
-    return sorted((s for s in (token, user, password) if len(s) >= 4), key=len, reverse=True)
-
-
-def _strike(text: bytes, secrets: list[bytes]) -> bytes:
-    for secret in secrets:
-        text = text.replace(secret, b"***")
-    return text

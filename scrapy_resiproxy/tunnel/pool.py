@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.keepalive import Plan
     from scrapy_resiproxy.tunnel.pinger import Pinger
     from scrapy_resiproxy.tunnel.route import Route, TunnelKey
-    from scrapy_resiproxy.tunnel.warden import Hooks
+    from scrapy_resiproxy.tunnel.warden import PingPermits
 
 _GOODBYE: Final = 1.0
 """Seconds that closing everything may take before what is left is given up."""
@@ -56,7 +56,7 @@ class TunnelPool:
         *,
         idle_times: IdleTimes,
         pinger: Pinger | None,
-        hooks: Hooks,
+        permits: PingPermits,
         on_gone: Callable[[Tunnel], None],
     ) -> None:
         self._clock = clock
@@ -72,7 +72,7 @@ class TunnelPool:
             plan,
             idle_times=idle_times,
             pinger=pinger,
-            hooks=hooks,
+            permits=permits,
             close=self.discard,
         )
         self._waiting: deque[tuple[Route, bool, Deferred[Tunnel]]] = deque()
@@ -122,10 +122,10 @@ class TunnelPool:
 
     def close_session(self, session: str) -> None:
         """The session has ended: its idle tunnels close now, those at work when they are done."""
-        for tunnel in self._tunnels.of_session(session):
-            if tunnel.busy:
-                tunnel.retired = True
-            else:
+        ending = [tunnel for tunnel in self._closing if tunnel.key.session == session]
+        for tunnel in [*self._tunnels.of_session(session), *ending]:
+            tunnel.retire()
+            if not tunnel.busy:
                 self.discard(tunnel, "session")
 
     def close(self) -> Deferred[None]:

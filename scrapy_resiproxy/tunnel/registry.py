@@ -40,21 +40,18 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return self._size
 
-    def add(self, tunnel: T) -> int:
-        """A new tunnel, at work. Returns how many of its key are at work."""
+    def add(self, tunnel: T) -> None:
+        """A new tunnel, at work."""
         self._size += 1
         self._sessions.setdefault(tunnel.key.session, {})[tunnel] = None
-        shelf = self._shelves.setdefault(tunnel.key, Shelf())
-        shelf.busy += 1
-        return shelf.busy
+        self._shelves.setdefault(tunnel.key, Shelf()).busy += 1
 
-    def take(self, tunnel: T) -> int:
-        """Put an idle tunnel to work. Returns how many of its key are at work."""
+    def take(self, tunnel: T) -> None:
+        """Put an idle tunnel to work."""
         shelf = self._shelves[tunnel.key]
         shelf.idle.remove(tunnel)
         del self._cold[tunnel]
         shelf.busy += 1
-        return shelf.busy
 
     def put(self, tunnel: T) -> None:
         """A tunnel at work has become idle."""

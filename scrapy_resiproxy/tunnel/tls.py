@@ -141,6 +141,8 @@ class TlsClient:
         self._certificate_seen = False
         self.certificate_bad = False
         """True when the chain or the name did not hold (only looked at where we verify)."""
+        self.keeps_ticket = True
+        """False: leave nothing behind that could resume this connection."""
         self.origin_said_goodbye = False
         """True when the origin ended TLS before the connection was lost, known once it is."""
 
@@ -190,7 +192,7 @@ class TlsClient:
         """
         self.origin_said_goodbye = bool(connection.get_shutdown() & SSL.RECEIVED_SHUTDOWN)
         ticket = connection.get_session()
-        if ticket is not None:
+        if ticket is not None and self.keeps_ticket:
             self._shared.tickets.put(self._key, ticket)
         connection.set_shutdown(SSL.SENT_SHUTDOWN | SSL.RECEIVED_SHUTDOWN)
 

@@ -17,15 +17,16 @@ from scrapy_resiproxy.tunnel.idle import IdleTimes
 from scrapy_resiproxy.tunnel.keepalive import Plan
 from scrapy_resiproxy.tunnel.pinger import Pinger, session_look
 from scrapy_resiproxy.tunnel.pool import Limits, TunnelPool
+from scrapy_resiproxy.tunnel.route import proxy_endpoint
 from scrapy_resiproxy.tunnel.tls import SharedTls, TlsOptions
 from scrapy_resiproxy.tunnel.totals import Totals
-from scrapy_resiproxy.tunnel.warden import Hooks
+from scrapy_resiproxy.tunnel.warden import PingPermits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from twisted.internet.interfaces import IConsumer
+    from twisted.internet.interfaces import IConsumer, IStreamClientEndpoint
     from twisted.web.http_headers import Headers
     from twisted.web.iweb import IResponse
 
@@ -84,20 +85,29 @@ class Options:
 class TunnelTransport:
     """All tunnels of a crawl.
 
-    ``hooks`` tells it what only the crawl knows; ``on_gone`` is called with each tunnel that was open and is lost.
+    ``is_held``, ``has_work`` and ``pace_of`` may be set to functions of a host name that tell what only the crawl
+    knows of it (see ``warden.Crawl``). *on_gone* is called with each tunnel that was open and is lost.
     """
 
     def __init__(
-        self, reactor: Any, options: Options, rng: Random, on_gone: Callable[[Tunnel], None] | None = None
+        self,
+        reactor: Any,
+        options: Options,
+        rng: Random,
+        *,
+        on_gone: Callable[[Tunnel], None] | None = None,
+        tcp: Callable[[Any, Route, float], IStreamClientEndpoint] = proxy_endpoint,
     ) -> None:
         self._reactor = reactor
         self._rng = rng
         self._on_gone = on_gone
-        self.hooks = Hooks()
+        self.is_held: Callable[[str], bool] | None = None
+        self.has_work: Callable[[str], bool] | None = None
+        self.pace_of: Callable[[str], float | None] | None = None
         self.idle_times = IdleTimes(options.idle_timeout)
         self.totals = Totals(reactor.seconds())
         self._tls = SharedTls(options.tls)
-        self._dial = Dialler(reactor, options.connect_timeout, rng, self.totals.refused)
+        self._dial = Dialler(reactor, options.connect_timeout, rng, on_status=self.totals.refused, tcp=tcp)
         self._pool = TunnelPool(
             reactor,
             self._make,
@@ -105,7 +115,7 @@ class TunnelTransport:
             Plan(options.interval, options.max_age, options.idle_timeout),
             idle_times=self.idle_times,
             pinger=_pinger(reactor, options),
-            hooks=self.hooks,
+            permits=PingPermits(self),
             on_gone=self._gone,
         )
 

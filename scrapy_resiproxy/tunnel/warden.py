@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from scrapy_resiproxy.tunnel.keepalive import (
     PACE_SHARE,
@@ -32,28 +31,34 @@ _WINDOW: Final = 10.0
 """Seconds over which work is remembered where no idle timeout is set."""
 
 
-@dataclass(slots=True)
-class Hooks:
+class Crawl(Protocol):
     """What only the crawl can know of a target, by host name; each may be set at any time."""
 
-    is_held: Callable[[str], bool] | None = None
+    is_held: Callable[[str], bool] | None
     """True: nothing is sent there now."""
-    has_work: Callable[[str], bool] | None = None
+    has_work: Callable[[str], bool] | None
     """False: no request for it waits."""
-    pace_of: Callable[[str], float | None] | None = None
+    pace_of: Callable[[str], float | None] | None
     """Requests per second that it grants at present, None for any number."""
-    _last_ping: dict[str, float] = field(default_factory=dict)
+
+
+class PingPermits:
+    """Pings obey holds, stop without work, and take a tenth of a target's pace at most."""
+
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self._last: dict[str, float] = {}
 
     def may_ping(self, host: str, now: float) -> bool:
-        """Pings obey holds, and take a tenth of a target's pace at most."""
-        if (self.is_held and self.is_held(host)) or (self.has_work and not self.has_work(host)):
+        crawl = self._crawl
+        if (crawl.is_held and crawl.is_held(host)) or (crawl.has_work and not crawl.has_work(host)):
             return False
-        pace = self.pace_of(host) if self.pace_of else None
+        pace = crawl.pace_of(host) if crawl.pace_of else None
         if pace is None:
             return True
-        if pace <= 0 or now < self._last_ping.get(host, -inf) + 1 / (PACE_SHARE * pace):
+        if pace <= 0 or now < self._last.get(host, -inf) + 1 / (PACE_SHARE * pace):
             return False
-        self._last_ping[host] = now
+        self._last[host] = now
         return True
 
 
@@ -68,7 +73,7 @@ class Warden:
         *,
         idle_times: IdleTimes,
         pinger: Pinger | None,
-        hooks: Hooks,
+        permits: PingPermits,
         close: Callable[[Tunnel, str], None],
     ) -> None:
         self._clock = clock
@@ -76,7 +81,7 @@ class Warden:
         self._plan = plan
         self._idle_times = idle_times
         self._pinger = pinger
-        self._hooks = hooks
+        self._permits = permits
         self._close = close
         self._timers: dict[Tunnel, IDelayedCall] = {}
         self._demand: dict[TunnelKey, Demand] = {}
@@ -108,7 +113,7 @@ class Warden:
     def _tend(self, tunnel: Tunnel) -> None:
         now = self._clock.seconds()
         host = tunnel.route.host
-        step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._hooks.may_ping(host, now))
+        step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._permits.may_ping(host, now))
         if isinstance(step, Close):
             self._close(tunnel, step.reason)
         elif isinstance(step, Ping):

@@ -169,21 +169,25 @@ def test_our_own_clock_changes_nothing_when_the_server_sent_its_own(shift: float
         pytest.param({"RateLimit": '"a";r=0;t=10, "b,;r=0;t=99";r=5;t=50, "c"; r=0; t=20'}, 20, id="ratelimit-list"),
         pytest.param({"RateLimit": '"a";r=0'}, None, id="ratelimit-without-t"),
         pytest.param({"RateLimit": '"a";r=0;t=30', "Age": "5"}, None, id="ratelimit-aged"),
-        pytest.param({"RateLimit": '"a";r=0;t=30', "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7"}, 30,
-                     id="ratelimit-before-x"),
+        pytest.param(
+            {"RateLimit": '"a";r=0;t=30', "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "7"},
+            30,
+            id="ratelimit-before-x",
+        ),
         pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "45"}, 45, id="reset-delta"),
         pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225660"}, 60, id="reset-epoch"),
         pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225660000"}, 60, id="reset-epoch-ms"),
         pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225540"}, 0, id="reset-past"),
-        pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225660000000000"}, None,
-                     id="reset-nanoseconds"),
+        pytest.param(
+            {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225660000000000"}, None, id="reset-nanoseconds"
+        ),
         pytest.param({"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "45"}, None, id="reset-left"),
         pytest.param({"X-RateLimit-Reset": "45"}, None, id="reset-alone"),
         pytest.param({"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1" * 5000}, None, id="reset-bounded"),
         pytest.param({"RateLimit-Remaining": "0", "RateLimit-Reset": "45"}, 45, id="older-draft"),
         pytest.param({"X-Rate-Limit-Remaining": "0", "X-Rate-Limit-Reset": "45"}, 45, id="dashed"),
     ],
-)  # fmt: skip
+)
 def test_related_headers_are_heard_in_their_order(headers: dict[str, str], expected: float | None) -> None:
     assert told_wait(Headers(headers), now=NOW) == expected
 
@@ -203,7 +207,15 @@ def test_it_never_raises_and_stays_in_bounds(values, date, age, now) -> None:
     assert wait is None or 0 <= wait <= MAX_WAIT
 
 
-HEADER_NAMES = ["Retry-After", "Retry-After-Ms", "RateLimit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Date", "Age"]
+HEADER_NAMES = [
+    "Retry-After",
+    "Retry-After-Ms",
+    "RateLimit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+    "Date",
+    "Age",
+]
 
 
 @settings(max_examples=100)
@@ -213,7 +225,10 @@ def test_told_wait_never_raises_and_stays_in_bounds(headers) -> None:
     assert wait is None or 0 <= wait <= MAX_WAIT
 
 
-@given(values=st.lists(st.sampled_from(["10", "60", "junk", "1.5"]), min_size=1, max_size=3), more=st.sampled_from(["5", "x", "90"]))
+@given(
+    values=st.lists(st.sampled_from(["10", "60", "junk", "1.5"]), min_size=1, max_size=3),
+    more=st.sampled_from(["5", "x", "90"]),
+)
 def test_one_more_header_never_shortens_the_wait(values: list[str], more: str) -> None:
     before = parse_retry_after(values, now=NOW)
     after = parse_retry_after([*values, more], now=NOW)

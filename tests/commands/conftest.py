@@ -7,20 +7,28 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request, Spider
+from scrapy.utils.request import fingerprint
+
+from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
+from scrapy_resiproxy.deadletter.record import make_letter
 
 ROOT = Path(__file__).parents[2]
 
 SPIDERS = '''
-import json, os, time
+import asyncio, json, os
 from pathlib import Path
 import scrapy
 from scrapy import Request
+from scrapy.extensions.feedexport import BlockingFeedStorage
+from scrapy.utils.asyncio import is_asyncio_available
 
 
 class Base(scrapy.Spider):
@@ -46,8 +54,6 @@ class Base(scrapy.Spider):
     def parse_follow(self, response):
         with open("follow-meta", "a") as file:
             file.write(json.dumps("_resiproxy_replay" in response.meta) + "\\n")
-        if Path("follow-hangs").exists():
-            time.sleep(0)
         yield {"url": response.url, "follow": True}
 
 
@@ -76,13 +82,25 @@ class Dear:
     """An item pipeline that takes its time and can refuse or fail."""
 
     async def process_item(self, item):
-        import asyncio
-        await asyncio.sleep(0.05)
+        if is_asyncio_available():
+            await asyncio.sleep(0.05)
         if Path("drop").exists():
             raise scrapy.exceptions.DropItem("no")
         if Path("item-fails").exists():
             raise ValueError("database is locked")
         return item
+
+
+class UploadStorage(BlockingFeedStorage):
+    """A feed that gets its items when the crawl has ended, as S3 and FTP do."""
+
+    def __init__(self, uri, *, feed_options=None): ...
+
+    def _store_in_thread(self, file):
+        if Path("upload-fails").exists():
+            raise OSError("no route to bucket")
+        file.seek(0)
+        Path("uploaded.jl").write_bytes(file.read())
 '''
 
 SETTINGS = """
@@ -93,9 +111,11 @@ COMMANDS_MODULE = "scrapy_resiproxy.commands"
 ADDONS = {"scrapy_resiproxy.Addon": 500}
 ITEM_PIPELINES = {"proj.spiders.Dear": 100}
 FEEDS = {"items.jl": {"format": "jsonlines"}}
+FEED_STORAGES = {"upload": "proj.spiders.UploadStorage"}
 TELNETCONSOLE_ENABLED = False
 DOWNLOAD_TIMEOUT = 10
 CONCURRENT_REQUESTS_PER_DOMAIN = 8
+RESIPROXY_TUNNEL_ENABLED = False
 RESIPROXY_MAX_ATTEMPTS = 1
 RESIPROXY_PACING_ENABLED = False
 RESIPROXY_CIRCUIT_CONSECUTIVE = 1000
@@ -133,6 +153,8 @@ class Site:
             def log_message(self, *args: Any) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # A client that was killed in the middle of an answer is no news.
+        self._server.handle_error = lambda request, address: None  # type: ignore[method-assign]
         self._server.daemon_threads = True
         self.root = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -193,6 +215,36 @@ class Project:
         self.run("crawl", spider, *args, paths=list(paths))
         (feed,) = set(self.feeds()) - before
         return feed
+
+    def lose(self, *paths: str, spider: str = "shop", args: dict[str, str] | None = None) -> str:
+        """Write a feed with a letter of an outage for each of *paths*; its path."""
+        name = f"deadletter/{spider}/{len(self.feeds())}.jsonl"
+        feed = DeadLetterFeed(self.folder / name)
+        owner = Spider(spider)
+        for path in paths:
+            request = Request(
+                self.site.root + path,
+                callback=owner.parse,
+                cb_kwargs={"extra": [1, 2]},
+                meta={"tag": "t", "depth": 0},
+                priority=3,
+            )
+            feed.write(
+                make_letter(
+                    request=request,
+                    spider=owner,
+                    outcome_class="transient",
+                    reason="attempts_exhausted",
+                    target="127.0.0.1",
+                    key=fingerprint(request).hex(),
+                    now=time.time(),
+                    first_seen=time.time() - 60,
+                    attempts=[],
+                    spider_args=args,
+                )
+            )
+        feed.close()
+        return name
 
     def feeds(self) -> list[str]:
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.glob("deadletter/**/*.jsonl"))

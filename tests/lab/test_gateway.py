@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
@@ -271,6 +272,16 @@ def test_a_site_that_resets_in_a_tunnel_is_named(clients):
     assert [row["by"] for row in clients.rows("reset.example", "tunnel_closed") if row["session"] == "named"] == [
         "site"
     ]
+
+
+def test_a_client_that_resets_its_tunnel_is_named(own):
+    connection = own.tunnel("shop.example")
+    connection.connect()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    own.eventually(lambda: own.rows("shop.example", "tunnel_closed"))
+    assert own.rows("shop.example", "tunnel_closed")[0]["by"] == "client"
+    assert own.get_https("shop.example", "/item/1").status == 200
 
 
 def test_a_client_that_leaves_its_request_is_noticed(own):

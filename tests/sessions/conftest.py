@@ -9,8 +9,6 @@ from scrapy_resiproxy.sessions.pool import Lease, SessionPool
 from scrapy_resiproxy.settings import SessionSettings
 
 TEMPLATE = "http://acme-session-{session}:secretpw@gw.example:7000"
-PLAIN = "http://acme:secretpw@gw.example:7000"
-LIST = tuple(f"http://acme:secretpw@p{number}.example:80" for number in range(4))
 
 
 class Crawl:

@@ -89,6 +89,7 @@ def test_url_22_a_key_without_password_can_be_sent():
         pytest.param("http://u:secretключ@gw.example:1", "password holds a character", id="URL-23 password"),
         pytest.param("http://u:secret%E9@gw.example:1", "password holds a character", id="URL-23 not UTF-8"),
         pytest.param("ftp://u:secretpw@gw.example:1", "scheme must be one of http, https, socks5", id="scheme"),
+        pytest.param("secretuser://p@gw.example:1", "scheme must be one of", id="a user that looks like a scheme"),
         pytest.param("http://u:secretpw@gw.example:0", "port is 0", id="port 0"),
         pytest.param("http://u:secretpw@gw.example:65536", "port is 65536", id="port too big"),
         pytest.param("http://u:secretpw@gw.example:x", "not host:port", id="port no number"),
@@ -115,9 +116,7 @@ def test_refuses_in_one_line_that_shows_no_credential(text, why):
     assert caught.value.__context__ is None
 
 
-@pytest.mark.parametrize(
-    ("encoding", "fine"), [("utf-8", True), (None, True), ("latin-1", False), ("nonsense", False)]
-)
+@pytest.mark.parametrize(("encoding", "fine"), [("utf-8", True), (None, True), ("latin-1", False), ("nonsense", False)])
 def test_url_23_credentials_are_checked_against_the_setting_at_start(encoding, fine):
     text = "http://ключ:pw@gw.example:1"
     if fine:
@@ -151,6 +150,8 @@ def test_any_text_is_read_or_refused_in_one_line(text):
     try:
         endpoint = parse_proxy(text)
     except ValueError as error:
-        assert len(str(error).splitlines()) == 1
+        message = str(error)
     else:
+        message = "none"
         assert parse_proxy(endpoint.url) == endpoint
+    assert len(message.splitlines()) == 1

@@ -78,20 +78,14 @@ def rendered(name: str, user: str, session: str, country: str | None, ttl: float
             "pw_country-us_session-ab12cd34_lifetime-11m",
             id="URL-05 minutes",
         ),
-        pytest.param(
-            "iproyal", "a", "ab12cd34", None, 3600, "a", "pw_session-ab12cd34_lifetime-2h", id="URL-05 hours"
-        ),
-        pytest.param(
-            "iproyal", "a", "ab12cd34", None, DAY, "a", "pw_session-ab12cd34_lifetime-2d", id="URL-05 days"
-        ),
+        pytest.param("iproyal", "a", "ab12cd34", None, 3600, "a", "pw_session-ab12cd34_lifetime-2h", id="URL-05 hours"),
+        pytest.param("iproyal", "a", "ab12cd34", None, DAY, "a", "pw_session-ab12cd34_lifetime-2d", id="URL-05 days"),
         pytest.param("netnut", "acme", "123456789", "gb", 600, "acme-res-uk-sid-123456789", "pw", id="URL-06"),
         pytest.param("netnut", "a", "123456789", None, 600, "a-res-any-sid-123456789", "pw", id="URL-06 any"),
         pytest.param("netnut", "a-dc-fr", "123456789", None, 600, "a-dc-fr-sid-123456789", "pw", id="URL-06 dc"),
         pytest.param("webshare", "acme", "123456789", "us", 600, "acme-us-123456789", "pw", id="URL-07"),
         pytest.param("webshare", "acme", "123456789", None, 600, "acme-123456789", "pw", id="URL-07 any"),
-        pytest.param(
-            "rayobyte", "a-dc", "ab12cd34", "us", 600, "a-dc", "pw-country-US-session-ab12cd34", id="URL-08"
-        ),
+        pytest.param("rayobyte", "a-dc", "ab12cd34", "us", 600, "a-dc", "pw-country-US-session-ab12cd34", id="URL-08"),
         pytest.param(
             "proxyhat",
             "acme",
@@ -113,9 +107,7 @@ def rendered(name: str, user: str, session: str, country: str | None, ttl: float
             id="URL-10",
         ),
         pytest.param("infatica", "acme", "ab12cd34", "us", 600, "acme_c_US_s_ab12cd34", "pw", id="URL-11"),
-        pytest.param(
-            "dataimpulse", "acme", "ab12cd34", "au", 600, "acme__cr.au;sessid.ab12cd34", "pw", id="URL-12"
-        ),
+        pytest.param("dataimpulse", "acme", "ab12cd34", "au", 600, "acme__cr.au;sessid.ab12cd34", "pw", id="URL-12"),
         pytest.param("dataimpulse", "a", "ab12cd34", None, 600, "a__sessid.ab12cd34", "pw", id="URL-12 any"),
         pytest.param(
             "dataimpulse",
@@ -265,7 +257,6 @@ def test_every_preset_says_where_it_comes_from():
 def test_ids_are_always_in_the_vendors_alphabet_and_length(name, target, salt):
     ids = PRESETS[name].ids
     session = ids.spell(Hasher(salt).number("target", target))
-    assert ids.accepts(session)
     assert re.fullmatch({WORD: "[a-z][a-z0-9]{7}", NUMBER: "[1-9][0-9]{8}", HEX16: "[0-9a-f]{16}"}[ids], session)
 
 
@@ -276,15 +267,8 @@ def test_url_14_numbers_and_hex_only_for_those_who_want_them(name, ids):
     assert PRESETS[name].ids is ids
 
 
-@pytest.mark.parametrize("text", ["", "a", "Ab12cd34", "1b12cd34", "ab12cd3", "ab12cd345", "ab-2cd34"])
-def test_what_is_not_an_id(text):
-    assert not WORD.accepts(text)
-
-
 def test_url_26_a_users_key_is_hashed_never_passed_through():
-    pool = SessionPool(
-        SessionSettings(proxy="http://u-{session}:pw@gw.example:1"), random.Random(1), salt="salt"
-    )
+    pool = SessionPool(SessionSettings(proxy="http://u-{session}:pw@gw.example:1"), random.Random(1), salt="salt")
     lease = pool.lease("shop.example", 0.0, name="shop-a.example/7")
     assert re.fullmatch(r"http://u-[a-z][a-z0-9]{7}:pw@gw\.example:1", lease.session.url)
 

@@ -30,9 +30,7 @@ def credentials_in_scrapy(url: str) -> str:
             Endpoint("http", "geo.example", 12321, "u", "pw_session-s1_country-de"),
             id="URL-29 password",
         ),
-        pytest.param(
-            "http://u:pw@{country}.gw.example:1", Endpoint("http", "de.gw.example", 1, "u", "pw"), id="host"
-        ),
+        pytest.param("http://u:pw@{country}.gw.example:1", Endpoint("http", "de.gw.example", 1, "u", "pw"), id="host"),
         pytest.param(
             "http://u:pw@gw.example:{port:10000-20000}",
             Endpoint("http", "gw.example", 12345, "u", "pw"),
@@ -77,7 +75,9 @@ def test_says_which_placeholders_it_has(text, session, country, ports):
     ("text", "why"),
     [
         pytest.param("http://u-{sesion}:secretpw@gw.example:1", "the user holds an unknown placeholder", id="typo"),
-        pytest.param("http://u:secret{pw}@gw.example:1", "the password holds an unknown placeholder", id="in the password"),
+        pytest.param(
+            "http://u:secret{pw}@gw.example:1", "the password holds an unknown placeholder", id="in the password"
+        ),
         pytest.param("http://u:secretpw@{x}.gw.example:1", "the host holds an unknown placeholder", id="in the host"),
         pytest.param("http://u:secretpw@gw.example:{session}", "not host:port", id="session as port"),
         pytest.param("http://u:secretpw@gw.example:{port}", "needs its range", id="port without range"),

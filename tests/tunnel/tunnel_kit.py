@@ -7,6 +7,7 @@ import ipaddress
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,11 +20,14 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from scrapy_resiproxy.tunnel.endpoint import TunnelEndpoint
 from scrapy_resiproxy.tunnel.route import Route, TunnelKey, host_port
 from scrapy_resiproxy.tunnel.tls import SharedTls, TlsOptions
+from scrapy_resiproxy.tunnel.transport import Call, Options, TunnelTransport
 from scrapy_resiproxy.tunnel.wire import Traffic
 
 CANARY = "canaryPass99"
@@ -165,6 +169,9 @@ class Line(StringTransport):
         super().loseConnection()
         self._clock.callLater(0, self.lose, ConnectionAborted())
 
+    def setTcpNoDelay(self, enabled):
+        pass
+
     def lose(self, error):
         if not self.lost:
             self.disconnecting = self.lost = True
@@ -254,3 +261,158 @@ def shake_hands(peer: Peer, server: TlsServer) -> None:
         answer = server.feed(data)
         if answer:
             peer.sends(answer)
+
+
+@dataclass
+class Seen:
+    """A request as the origin saw it."""
+
+    line: int
+    method: str
+    path: str
+    head: bytes
+    body: bytes
+
+
+class _Body(Protocol):
+    def __init__(self):
+        self.done, self.got = Deferred(), b""
+
+    def dataReceived(self, data):
+        self.got += data
+
+    def connectionLost(self, reason):
+        if reason.check(ResponseDone):
+            self.done.callback(self.got)
+        else:
+            self.done.errback(reason)
+
+
+class World:
+    """A transport, a proxy and an origin, all in memory and on one clock that only the test turns."""
+
+    def __init__(self, pem: Path, **options) -> None:
+        self.clock = Clock()
+        self._context = server_context(pem)
+        self._servers: dict[Line, TlsServer] = {}
+        self.peer = Peer(self.clock)
+        self.gone = []
+        self._started = []
+        self.seen: list[Seen] = []
+        self.connects = 0
+        self.silent = False
+        """True: the origin sees requests and answers none."""
+        self.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        self.connect_answer = b"HTTP/1.1 200 OK\r\n\r\n"
+        self.transport = TunnelTransport(
+            self.clock,
+            Options(**options),
+            Random(1),
+            on_gone=self.gone.append,
+            tcp=lambda reactor, route, timeout: self.peer,
+        )
+
+    def start(self, route=None, method="GET", *, body=b"", resend=None, path="/", headers=None):
+        """Begin a request; return the list that will hold the body, or the failure."""
+        route = route or a_route()
+        url = f"https://{host_port(route.host, route.port)}{path}".encode()
+        call = Call(method.encode(), url, Headers(headers or {}), body, resend)
+        result = []
+        d = self.transport.send(route, call).addCallback(self._read)
+        d.addBoth(result.append)
+        self._started.append((result, d))
+        self.pump()
+        return result
+
+    def get(self, route=None, **kwargs):
+        """A request that must succeed; return the number of the line that carried it."""
+        [body] = self.start(route, **kwargs)
+        assert body == b"ok", body
+        return self.seen[-1].line
+
+    def cancel(self, result):
+        next(d for started, d in self._started if started is result).cancel()
+        self.pump()
+
+    def _read(self, got):
+        tunnel, response = got
+        body = _Body()
+        response.deliverBody(body)
+
+        def done(data):
+            self.transport.done(tunnel)
+            return data
+
+        return body.done.addCallback(done)
+
+    def advance(self, seconds: float) -> None:
+        """Turn the clock to each moment at which something is due, and carry the bytes that come of it."""
+        end = self.clock.seconds() + seconds
+        while True:
+            due = [c.getTime() for c in self.clock.getDelayedCalls() if c.getTime() <= end]
+            if not due:
+                break
+            self.clock.advance(max(0.0, min(due) - self.clock.seconds()))
+            self.pump()
+        self.clock.advance(end - self.clock.seconds())
+
+    def pump(self) -> None:
+        moved = True
+        while moved:
+            self.clock.advance(0)
+            moved = False
+            for number, line in enumerate(self.peer.lines):
+                data = line.take()
+                if data and not line.lost:
+                    moved = True
+                    self._server_got(number, line, data)
+
+    def _server_got(self, number: int, line: Line, data: bytes) -> None:
+        server = self._servers.get(line)
+        if server is None:
+            self.connects += 1
+            self._servers[line] = TlsServer(self._context)
+            line.protocol.dataReceived(self.connect_answer)
+            return
+        answer = server.feed(data)
+        if answer:
+            line.protocol.dataReceived(answer)
+        while b"\r\n\r\n" in server.plain and self._serve(number, line, server):
+            pass
+
+    def _serve(self, number: int, line: Line, server: TlsServer) -> bool:
+        head, _, rest = server.plain.partition(b"\r\n\r\n")
+        lengths = [h.split(b":")[1] for h in head.split(b"\r\n") if h.lower().startswith(b"content-length:")]
+        size = int(lengths[0]) if lengths else 0
+        if len(rest) < size:
+            return False
+        server.plain = rest[size:]
+        method, path, _ = head.split(b"\r\n")[0].decode().split(" ")
+        self.seen.append(Seen(number, method, path, head, rest[:size]))
+        if not self.silent and not line.disconnecting:
+            answer = self.answer if method != "HEAD" else self.answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+            line.protocol.dataReceived(server.say(answer))
+        return True
+
+    def origin_says(self, number: int, data: bytes) -> None:
+        line = self.peer.lines[number]
+        line.protocol.dataReceived(self._servers[line].say(data))
+
+    def ends(self, number: int, *, clean: bool = True, goodbye: bool = False) -> None:
+        """The other side closes a line."""
+        line = self.peer.lines[number]
+        if goodbye:
+            line.protocol.dataReceived(self._servers[line].goodbye())
+        line.lose(ConnectionDone() if clean else ConnectionLost())
+        self.pump()
+
+    @property
+    def open_lines(self) -> list[int]:
+        return [n for n, line in enumerate(self.peer.lines) if not line.disconnecting]
+
+    @property
+    def pings(self) -> list[Seen]:
+        return [s for s in self.seen if s.method == "HEAD"]
+
+    def stat(self, name):
+        return self.transport.stats().get(name, 0)

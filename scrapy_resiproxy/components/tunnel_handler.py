@@ -1,0 +1,197 @@
+"""The download handler for https through an http proxy; everything else goes to the handler it stands in for."""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urldefrag
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    NotConfigured,
+    NotSupported,
+    ResponseDataLossError,
+)
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.misc import build_from_crawler, load_object
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
+from twisted.web.client import RequestGenerationFailed, RequestTransmissionFailed, ResponseFailed
+
+from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy.components.tunnel_response import CUT_SHORT, ResponseReader, log_tls
+from scrapy_resiproxy.components.tunnel_settings import (
+    DownloadSettings,
+    Router,
+    call_of,
+    options_of,
+    proxy_scheme,
+)
+from scrapy_resiproxy.names import STATS_PREFIX
+from scrapy_resiproxy.settings_reader import read
+from scrapy_resiproxy.tunnel.errors import TunnelGone
+from scrapy_resiproxy.tunnel.transport import Options, TunnelTransport
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+
+    from scrapy_resiproxy.settings import Config
+
+logger = logging.getLogger(__name__)
+
+STATS: Final = f"{STATS_PREFIX}/tunnel"
+_transports: WeakKeyDictionary[Crawler, TunnelTransport] = WeakKeyDictionary()
+
+
+def tunnels_of(crawler: Crawler) -> TunnelTransport | None:
+    """The tunnels of *crawler*, None where no :class:`TunnelDownloadHandler` is in use."""
+    return _transports.get(crawler)
+
+
+_NO_SOCKS: Final = (
+    "{scheme} proxies are not carried by TunnelDownloadHandler, and Scrapy's HTTP11DownloadHandler would send them "
+    "HTTP: use Scrapy's HttpxDownloadHandler for them, as RESIPROXY_TUNNEL_FALLBACK_HANDLER or in DOWNLOAD_HANDLERS."
+)
+
+
+class TunnelDownloadHandler(BaseDownloadHandler):
+    """``DOWNLOAD_HANDLERS = {"https": "scrapy_resiproxy.TunnelDownloadHandler"}``.
+
+    Carries https requests whose ``meta["proxy"]`` is an http proxy through warm tunnels. All others go to the handler
+    named by ``RESIPROXY_TUNNEL_FALLBACK_HANDLER`` (Scrapy's ``HTTP11DownloadHandler`` unless set). Its exceptions are
+    those of ``scrapy.exceptions``, and :class:`~scrapy_resiproxy.tunnel.errors.TunnelFailed` where no tunnel could be
+    opened.
+    """
+
+    lazy = False
+
+    def __init__(self, crawler: Crawler) -> None:
+        if not crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
+            raise NotConfigured(f"{type(self).__name__} requires a Twisted reactor.")
+        super().__init__(crawler)
+        from twisted.internet import reactor
+
+        self._reactor: Any = reactor
+        settings = crawler.settings
+        config, options = _read_settings(crawler)
+        fallback = settings.get("RESIPROXY_TUNNEL_FALLBACK_HANDLER") or HTTP11DownloadHandler
+        self._fallback: Any = build_from_crawler(load_object(fallback), crawler)
+        self._carries_socks = not isinstance(self._fallback, HTTP11DownloadHandler)
+        self._enabled = config.tunnel.tunnel_enabled and not _has_own_tls(settings)
+        self._settings = DownloadSettings.of(settings)
+        self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
+        self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"))
+        self._warned_of_dataloss = False
+        self._transport = TunnelTransport(reactor, options, Random())
+        self._publishing = LoopingCall(self._publish)
+        _transports[crawler] = self._transport
+        crawler.signals.connect(self._start_publishing, signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
+
+    async def download_request(self, request: Request) -> Response:
+        scheme = proxy_scheme(request)
+        if scheme.startswith("socks") and not self._carries_socks:
+            raise NotSupported(_NO_SOCKS.format(scheme=scheme))
+        if scheme != "http" or not self._enabled or urlparse_cached(request).scheme != "https":
+            response: Response = await self._fallback.download_request(request)
+            return response
+        timeout = request.meta.get("download_timeout") or self._settings.timeout
+        download = Deferred.fromCoroutine(self._download(request))
+        late = self._reactor.callLater(timeout, download.cancel)
+        try:
+            return await maybe_deferred_to_future(download)
+        except (CancelledError, ResponseFailed) as error:
+            if not late.active():
+                url = urldefrag(request.url)[0]
+                raise DownloadTimeoutError(f"Getting {url} took longer than {timeout} seconds.") from error
+            raise _scrapy_error(error) from error
+        except (RequestTransmissionFailed, RequestGenerationFailed, TunnelGone) as error:
+            raise DownloadFailedError(str(error)) from error
+        except ResponseDataLossError:
+            self._warn_of_dataloss(request)
+            raise
+        finally:
+            if late.active():
+                late.cancel()
+
+    async def _download(self, request: Request) -> Response:
+        url = urldefrag(request.url)[0]
+        start = self._reactor.seconds()
+        tunnel, txresponse = await self._transport.send(self._router.route(request), call_of(request, url))
+        request.meta["download_latency"] = self._reactor.seconds() - start
+        try:
+            reader = ResponseReader(self.crawler, request, tunnel, txresponse)
+            if self._log_tls:
+                log_tls(tunnel)
+            response = await reader.read(url, self._settings.sizes(request, self.crawler.spider))
+        except BaseException:
+            self._transport.failed(tunnel)
+            raise
+        if CUT_SHORT.isdisjoint(response.flags):
+            self._transport.done(tunnel)
+        else:
+            self._transport.failed(tunnel)
+        return response
+
+    def _warn_of_dataloss(self, request: Request) -> None:
+        if not self._warned_of_dataloss:
+            self._warned_of_dataloss = True
+            logger.warning(
+                "Got data loss in %s. If you want to process broken responses set the setting "
+                "DOWNLOAD_FAIL_ON_DATALOSS = False -- This message won't be shown in further requests",
+                request.url,
+            )
+
+    def _start_publishing(self) -> None:
+        interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        if interval:
+            self._publishing.start(interval, now=False)
+
+    def _publish(self) -> None:
+        assert self.crawler.stats is not None
+        for name, value in self._transport.stats().items():
+            self.crawler.stats.set_value(f"{STATS}/{name}", value)
+
+    async def _spider_closed(self) -> None:
+        if self._publishing.running:
+            self._publishing.stop()
+        await maybe_deferred_to_future(self._transport.close())
+        self._publish()
+
+    async def close(self) -> None:
+        await maybe_deferred_to_future(self._transport.close())
+        await self._fallback.close()
+
+
+def _read_settings(crawler: Crawler) -> tuple[Config, Options]:
+    try:
+        config = read(crawler.settings)
+        return config, options_of(crawler.settings, config)
+    except ValueError as error:
+        refuse(crawler, str(error))
+        raise NotConfigured(str(error)) from error
+
+
+def _has_own_tls(settings: BaseSettings) -> bool:
+    """True where the project makes its TLS contexts itself: they cannot be shared by tunnels."""
+    factory = settings.get("DOWNLOADER_CLIENTCONTEXTFACTORY")
+    if factory in {None, "SENTINEL"}:
+        return False
+    logger.warning("Tunnels are not kept warm: DOWNLOADER_CLIENTCONTEXTFACTORY is %s.", factory)
+    return True
+
+
+def _scrapy_error(error: Exception) -> Exception:
+    kind = DownloadCancelledError if isinstance(error, CancelledError) else DownloadFailedError
+    return kind(str(error))

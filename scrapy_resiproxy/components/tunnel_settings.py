@@ -1,0 +1,164 @@
+"""What Scrapy's settings and a request's meta mean for a tunnel."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.python import to_bytes
+from scrapy.utils.url import add_http_if_no_scheme
+from twisted.web.http_headers import Headers as TxHeaders
+
+from scrapy_resiproxy.components.tunnel_response import Sizes
+from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STATE
+from scrapy_resiproxy.tunnel.route import Route, TunnelKey, host_port
+from scrapy_resiproxy.tunnel.tls import VERSIONS, TlsOptions
+from scrapy_resiproxy.tunnel.transport import Call, Options
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.settings import BaseSettings
+
+    from scrapy_resiproxy.settings import Config
+
+_HTTPS_PORT: Final = 443
+_PROXY_PORT: Final = 80
+
+
+def options_of(settings: BaseSettings, config: Config) -> Options:
+    """How the tunnels of a crawl behave.
+
+    Raises ``ValueError`` for a TLS version that does not exist.
+    """
+    tunnel, sessions = config.tunnel, config.sessions
+    return Options(
+        connect_timeout=tunnel.tunnel_connect_timeout,
+        max_tunnels=tunnel.tunnel_max,
+        idle_per_key=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or tunnel.tunnel_max,
+        reuse=sessions.session_mode != "rotate",
+        max_age=tunnel.tunnel_max_age or sessions.session_ttl,
+        idle_timeout=tunnel.tunnel_idle_timeout,
+        ping_interval=tunnel.tunnel_ping_interval,
+        ping_path=tunnel.tunnel_ping_path,
+        ping_method=tunnel.tunnel_ping_method,
+        tls=_tls_options(settings),
+    )
+
+
+def _tls_options(settings: BaseSettings) -> TlsOptions:
+    # The setting of Scrapy 2.15, deprecated since, says one version; the two of today go first.
+    method = settings.get("DOWNLOADER_CLIENT_TLS_METHOD")
+    only = None if method in {None, "TLS"} else method
+    return TlsOptions(
+        verify=settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"),
+        ciphers=settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS"),
+        min_version=_version(settings.get("DOWNLOAD_TLS_MIN_VERSION") or only),
+        max_version=_version(settings.get("DOWNLOAD_TLS_MAX_VERSION") or only),
+        keylog=os.environ.get("SSLKEYLOGFILE") or None,
+    )
+
+
+def _version(name: str | None) -> str | None:
+    if name is not None and name not in VERSIONS:
+        raise ValueError(f"TLS version {name!r}: allowed are {', '.join(VERSIONS)}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadSettings:
+    """Scrapy's download settings, which a request's meta may overrule."""
+
+    timeout: float
+    maximum: int
+    warn_at: int
+    fail_on_dataloss: bool
+
+    @classmethod
+    def of(cls, settings: BaseSettings) -> DownloadSettings:
+        return cls(
+            settings.getfloat("DOWNLOAD_TIMEOUT"),
+            settings.getint("DOWNLOAD_MAXSIZE"),
+            settings.getint("DOWNLOAD_WARNSIZE"),
+            settings.getbool("DOWNLOAD_FAIL_ON_DATALOSS"),
+        )
+
+    def sizes(self, request: Request, spider: Spider | None) -> Sizes:
+        maximum = getattr(spider, "download_maxsize", self.maximum)
+        warn_at = getattr(spider, "download_warnsize", self.warn_at)
+        return Sizes(
+            request.meta.get("download_maxsize", maximum),
+            request.meta.get("download_warnsize", warn_at),
+            request.meta.get("download_fail_on_dataloss", self.fail_on_dataloss),
+        )
+
+
+def proxy_scheme(request: Request) -> str:
+    """The scheme of the request's proxy in lower case, "" without one."""
+    proxy = request.meta.get("proxy")
+    return urlsplit(add_http_if_no_scheme(proxy)).scheme.lower() if proxy else ""
+
+
+class Router:
+    """Tells along which route a request goes."""
+
+    def __init__(self, bind_address: str | tuple[str, int] | None) -> None:
+        self._bind_address = bind_address
+        self._salt = secrets.token_bytes(16)
+
+    def route(self, request: Request) -> Route:
+        """The route of an https request with an http proxy.
+
+        Raises ``ValueError`` for a proxy without a host.
+        """
+        proxy, url = urlsplit(add_http_if_no_scheme(request.meta["proxy"])), urlparse_cached(request)
+        if not proxy.hostname or not url.hostname:
+            raise ValueError(f"{'proxy' if url.hostname else 'URL'} without a host name: {request}")
+        authorization = request.headers.get(b"Proxy-Authorization")
+        login = self._hash(authorization)
+        bind = request.meta.get("bindaddress") or self._bind_address
+        bind = (bind, 0) if isinstance(bind, str) else bind
+        proxy_port, port = proxy.port or _PROXY_PORT, url.port or _HTTPS_PORT
+        key = TunnelKey(
+            proxy=host_port(proxy.hostname, proxy_port),
+            session=_alias(request) or login,
+            origin=host_port(url.hostname, port),
+            login=login,
+            bind=repr(bind) if bind else "",
+        )
+        return Route(
+            key,
+            proxy.hostname,
+            proxy_port,
+            url.hostname,
+            port,
+            authorization=authorization,
+            bind=bind,
+            keep_exit=META_SESSION in request.meta,
+        )
+
+    def _hash(self, authorization: bytes | None) -> str:
+        """A name for the login that tells nothing about it; another in every process."""
+        return hashlib.blake2b(authorization or b"", key=self._salt, digest_size=6).hexdigest()
+
+
+def _alias(request: Request) -> str | None:
+    state = request.meta.get(META_STATE)
+    return state.get("session") if isinstance(state, dict) else None
+
+
+def call_of(request: Request, url: str) -> Call:
+    """What is sent through the tunnel; credentials for the proxy stay out of it."""
+    headers = TxHeaders(request.headers)  # type: ignore[arg-type]
+    headers.removeHeader(b"Proxy-Authorization")
+    return Call(
+        method=to_bytes(request.method),
+        url=to_bytes(url, encoding="ascii"),
+        headers=headers,
+        body=request.body,
+        resend=request.meta.get(META_IDEMPOTENT),
+    )
