@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "scrapy-resiproxy"
-author = copyright = PROJECT["authors"][0]["name"]
+author = project_copyright = PROJECT["authors"][0]["name"]
 release = version = PROJECT["version"]
 
 extensions = ["sphinx_scrapy", "sphinx.ext.extlinks"]
@@ -24,7 +24,7 @@ extlinks_detect_hardcoded_links = False
 exclude_patterns = ["_build"]
 default_role = "literal"
 smartquotes = False
-highlight_language = "python"
+highlight_language = "none"
 nitpicky = True
 
 html_theme = "furo"

@@ -1,4 +1,21 @@
-"""For the tests of a project: would this saved page be delivered, and if not, why?"""
+"""For the tests of a project: would this saved page be delivered, and if not, why?
+
+.. code-block:: python
+
+    from pathlib import Path
+
+    from scrapy_resiproxy import has_css
+    from scrapy_resiproxy.testing import check
+
+
+    def test_a_product_page_passes():
+        assert check(has_css("h1.product"), Path("pages/product.html").read_bytes()).ok
+
+
+    def test_the_shops_own_block_page_is_refused():
+        outcome = check(has_css("h1.product"), "<h1>Please wait in line</h1>")
+        assert outcome.reason == "soft_block"
+"""
 
 from __future__ import annotations
 
@@ -17,6 +34,8 @@ from scrapy_resiproxy.outcome import OK, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
+
+    from scrapy.http import Response
 
     from scrapy_resiproxy.classify.validators import Judgement, Validator
 
@@ -38,30 +57,8 @@ def check(
     may be asynchronous. *html* given as text is sent as UTF-8; without *headers* it is an HTML page. With
     ``rules=False`` the validator alone is asked. What the validator raises is logged, and its outcome is
     ``validator_error``. Raises ValueError when *validator* cannot be used.
-
-    .. code-block:: python
-
-        from pathlib import Path
-
-        from scrapy_resiproxy import has_css
-        from scrapy_resiproxy.testing import check
-
-
-        def test_a_product_page_passes():
-            assert check(has_css("h1.product"), Path("pages/product.html").read_bytes()).ok
-
-
-        def test_the_shops_own_block_page_is_refused():
-            outcome = check(has_css("h1.product"), "<h1>Please wait in line</h1>")
-            assert outcome.reason == "soft_block"
     """
-    body = html.encode() if isinstance(html, str) else html
-    if headers is None:
-        headers = {"Content-Type": "text/html; charset=utf-8" if isinstance(html, str) else "text/html"}
-    given = Headers(headers)
-    # As the download handlers choose the class of a response.
-    cls = responsetypes.from_args(headers=given, url=url, body=body)
-    response = cls(url, status=status, headers=given, body=body, request=Request(url))
+    response = _response(html, url, status, headers)
     if rules:
         # A date in Retry-After counts from the page's own Date header, so that no clock decides a test.
         outcome = Classifier().judge_response(Request(url), response, now=0.0, via_proxy=False)
@@ -75,6 +72,16 @@ def check(
     if error is not None:
         logger.error("The validator %s raised", check_name(chosen), exc_info=error)
     return outcome
+
+
+def _response(html: str | bytes, url: str, status: int, headers: Mapping[str, Any] | None) -> Response:
+    body = html.encode() if isinstance(html, str) else html
+    if headers is None:
+        headers = {"Content-Type": "text/html; charset=utf-8" if isinstance(html, str) else "text/html"}
+    given = Headers(headers)
+    # As the download handlers choose the class of a response.
+    cls = responsetypes.from_args(headers=given, url=url, body=body)
+    return cls(url, status=status, headers=given, body=body, request=Request(url))
 
 
 def _finished(judgement: Awaitable[Judgement]) -> Judgement:

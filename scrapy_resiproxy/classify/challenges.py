@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from scrapy.http import Headers, HtmlResponse, TextResponse
 
 from scrapy_resiproxy.classify import marks
-from scrapy_resiproxy.classify.page import HEAD, SCAN, SMALL, is_stub, scripts_in, title_of
+from scrapy_resiproxy.classify.page import HEAD, SCAN, SMALL, is_stub, survey, title_of
 from scrapy_resiproxy.classify.reasons import identity, one_line, rate, transient
 from scrapy_resiproxy.outcome import Blame, Outcome
 
@@ -34,9 +34,7 @@ _TELLING: Final = frozenset(Headers(dict.fromkeys((*marks.HEADER_VALUES, *marks.
 _ALIYUN: Final = re.compile(marks.ALIYUN)
 _WIDGET_ELEMENT: Final = re.compile(marks.WIDGET_ELEMENT, re.IGNORECASE)
 _CLOUDFLARE_CODE: Final = re.compile(marks.CLOUDFLARE_CODE)
-_BLOCK_PATH: Final = re.compile(
-    r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|blocked\?(?:.*&)?url=|captcha(?:[/?]|$))"
-)
+_BLOCK_PATH: Final = re.compile(r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|(?:blocked|captcha)(?:[/?]|$))")
 
 
 def find_wall(
@@ -61,12 +59,15 @@ def find_wall(
 
 
 def find_widget(response: Response) -> Outcome | None:
-    """The outcome of a refusal that shows a captcha's widget: weak evidence, so all else goes first."""
+    """The outcome of a refusal that shows a captcha's widget, which goes after everything else.
+
+    A site may have the widget in the frame of all its pages, so an honest 403 may show it: then it is weak.
+    """
     if response.status not in _WIDGET_STATUSES or not isinstance(response, TextResponse):
         return None
     for token, name in marks.WIDGETS:
         if response.body.find(token, 0, SCAN) >= 0:
-            return _wall("challenge", name)
+            return identity("challenge", Blame.SESSION, name, weak=response.status == 403)
     return None
 
 
@@ -155,7 +156,7 @@ def _first(table: Iterable[Mark], body: bytes, end: int) -> Outcome | None:
 
 
 def _by_stub(body: bytes) -> Outcome | None:
-    if marks.INCAPSULA.on(body, SMALL) and scripts_in(body) <= 1 and is_stub(body, text=1):
+    if marks.INCAPSULA.on(body, SMALL) and is_stub(body, text=1) and survey(body).scripts <= 1:
         return _wall("challenge", marks.INCAPSULA.name)
     if body.find(b"aptcha") < 0 and body.find(b"turnstile") < 0:
         return None

@@ -136,7 +136,7 @@ WIDGETS: Final = (
     (b"challenges.cloudflare.com/turnstile", "widget:turnstile"),
 )
 
-WIDGET_ELEMENT: Final = rb"(?:class|id)\s*=\s*[\"']?[^\"'>]*\b(g-recaptcha|h-captcha|cf-turnstile)\b"
+WIDGET_ELEMENT: Final = rb"(?:class|id)\s*=\s*[\"']?[^\"'>]{0,200}\b(g-recaptcha|h-captcha|cf-turnstile)\b"
 """What a stub must hold: shells of single-page applications load a widget's script too."""
 
 CLOUDFLARE_CODE: Final = rb"rror(?:[ _-]code)?\"?[:>\" ]{1,4}(1\d{3})(?!\d)"

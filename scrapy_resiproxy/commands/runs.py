@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.python.failure import Failure
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.deadletter.progress import Summary
 
 logger = logging.getLogger(__name__)
+
+PRIORITY: Final = 50
+"""Above the command line's 40, for Scrapy's ``crawl`` lays the process's settings over the crawler's again."""
 
 
 @dataclass(slots=True)
@@ -79,9 +82,10 @@ class Runs:
     def _configure(crawler: Crawler, run: Run) -> None:
         settings = crawler.settings
         overrides = {**run.settings, **replay_settings(settings, offline=run.offline)}
-        settings.setdict(overrides, priority="cmdline")
         # Without it the spider's own start requests would run.
         settings.set_in_component_priority_dict("SPIDER_MIDDLEWARES", ReplaySpiderMiddleware, 10)
+        overrides["SPIDER_MIDDLEWARES"] = settings.getdict("SPIDER_MIDDLEWARES")
+        settings.setdict(overrides, priority=PRIORITY)
         remember(crawler, run.arguments)
 
     def _ended(self, run: Run, crawler: Crawler, result: Any) -> None:

@@ -75,7 +75,6 @@ class ReplaySpiderMiddleware:
         self.selection = Selection()
         self._deliveries: dict[int, tuple[Response, Delivery]] = {}
         """By the id of the response, which is held so that the id stays its own."""
-        self._feeds_closed = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ReplaySpiderMiddleware | NoStart:
@@ -139,7 +138,7 @@ class ReplaySpiderMiddleware:
         connect(self._item_failed, signals.item_error)
         connect(self._dead_lettered, request_dead_lettered)
         connect(self._spider_closed, signals.spider_closed)
-        connect(self._feed_exporter_closed, signals.feed_exporter_closed)
+        connect(self._engine_stopped, signals.engine_stopped)
         if self.wanted.offline:
             put_up(self.name, self.ledger)
 
@@ -274,18 +273,12 @@ class ReplaySpiderMiddleware:
 
     def _spider_closed(self, reason: str) -> None:
         self.summary.finish_reason = reason
-        self._end()
 
-    def _feed_exporter_closed(self) -> None:
-        self._feeds_closed = True
-        self._end()
-
-    def _end(self) -> None:
-        """Once both the spider and the feeds that upload at the end are closed."""
-        if self.summary.finish_reason and (self._feeds_closed or not self.feeds.late):
-            take_down(self.name)
-            self.ledger.crawl_ended(self.summary.finish_reason)
-            logger.info("Replay: %s", self.summary.line())
+    def _engine_stopped(self) -> None:
+        """Everybody who had something to do when the spider closed has done it: feeds are stored, letters written."""
+        take_down(self.name)
+        self.ledger.crawl_ended(self.summary.finish_reason)
+        logger.info("Replay: %s", self.summary.line())
 
 
 class NoStart:

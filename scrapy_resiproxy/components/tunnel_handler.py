@@ -93,7 +93,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
         self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"))
         self._warned_of_dataloss = False
-        self._transport = TunnelTransport(reactor, options, Random())
+        self._transport = TunnelTransport(reactor, options, Random())  # noqa: S311
         self._publishing = LoopingCall(self._publish)
         _transports[crawler] = self._transport
         crawler.signals.connect(self._start_publishing, signals.spider_opened)

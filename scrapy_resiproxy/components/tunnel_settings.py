@@ -153,7 +153,7 @@ def _alias(request: Request) -> str | None:
 
 def call_of(request: Request, url: str) -> Call:
     """What is sent through the tunnel; credentials for the proxy stay out of it."""
-    headers = TxHeaders(request.headers)  # type: ignore[arg-type]
+    headers = TxHeaders(request.headers)
     headers.removeHeader(b"Proxy-Authorization")
     return Call(
         method=to_bytes(request.method),

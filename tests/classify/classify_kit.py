@@ -7,6 +7,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 
 from scrapy_resiproxy.classify.classifier import Classifier
+from scrapy_resiproxy.classify.reasons import REASONS
 
 NOW = 1_767_225_600.0
 """Thu, 01 Jan 2026 00:00:00 GMT."""
@@ -25,8 +26,11 @@ def answer(
 
 
 def judge(response: Response, request: Request | None = None, *, via_proxy: bool = True, **options):
+    """The outcome of *response*, whose reason must be one of the table."""
     request = request or Request(response.url)
-    return Classifier().judge_response(request, response, now=NOW, via_proxy=via_proxy, **options)
+    outcome = Classifier().judge_response(request, response, now=NOW, via_proxy=via_proxy, **options)
+    assert outcome.reason in REASONS[outcome.class_]
+    return outcome
 
 
 HTML = "text/html"

@@ -16,8 +16,8 @@ GOOD_ROWS = [
         "VFP-02",
         answer(
             200,
-            "<title>Contact</title><script src=https://www.google.com/recaptcha/api.js></script><form id=contact><input name=a>"
-            "<textarea></textarea><div class='g-recaptcha'></div></form> Write to us.",
+            "<title>Contact</title><script src=https://www.google.com/recaptcha/api.js></script>"
+            "<form id=contact><input name=a><textarea></textarea><div class='g-recaptcha'></div></form> Write to us.",
             content_type=HTML,
         ),
     ),
@@ -91,7 +91,8 @@ GOOD_ROWS = [
         "incapsula-on-a-shell",
         answer(
             200,
-            "<html><div id=app></div><script src=/app.js></script><script src='/_Incapsula_Resource?a'></script></html>",
+            "<html><div id=app></div><script src=/app.js></script>"
+            "<script src='/_Incapsula_Resource?a'></script></html>",
         ),
     ),
     ("incapsula-on-a-page", answer(200, f"<html><script src='/_Incapsula_Resource?a'></script>{FILL}</html>")),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from classify_kit import BEARER, CF_BLOCK, HTML, IDENTITY, JSON, NOW, RATE, TERMINAL, TRANSIENT, answer, judge
 from scrapy import Request
-from scrapy.http import Response
 
 from scrapy_resiproxy.classify.classifier import Classifier
 from scrapy_resiproxy.outcome import OK, OutcomeClass
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
 
 STATUS_ROWS = [
     ("CLS-16", answer(429, CF_BLOCK, server="cloudflare", retry_after="30"), None, RATE, "rate_limit_page", 30, False),

@@ -9,6 +9,11 @@ from scrapy.http import HtmlResponse
 
 from scrapy_resiproxy.outcome import OK, Blame
 
+RUSSIAN = (
+    "<p>\u0414\u043e\u0441\u0442\u0443\u043f \u043e\u0433\u0440\u0430\u043d\u0438\u0447\u0435\u043d</p>"
+    "<script>window._cf_chl_opt={}</script>"
+)
+
 WALL_ROWS = [
     (
         "CLS-15",
@@ -69,9 +74,7 @@ WALL_ROWS = [
         "VFN-04",
         answer(
             403,
-            "\u0414\u043e\u0441\u0442\u0443\u043f \u043e\u0433\u0440\u0430\u043d\u0438\u0447\u0435\u043d window._cf_chl_opt={}".encode(
-                "cp1251"
-            ),
+            RUSSIAN.encode("cp1251"),
             content_type=HTML,
         ),
         "challenge",
@@ -199,7 +202,7 @@ WALL_ROWS = [
         "incapsula-incident",
         answer(
             200,
-            "<html><iframe src='/_Incapsula_Resource?a'>Request unsuccessful. Incapsula incident ID: 1-2</iframe></html>",
+            "<html><iframe src='/_Incapsula_Resource?a'>Request unsuccessful. Incapsula incident ID: 1-2</iframe>",
         ),
         "block_page",
         "Incapsula incident ID",
@@ -276,12 +279,6 @@ WALL_ROWS = [
         "widget:cf-turnstile",
     ),
     (
-        "recaptcha-at-403",
-        answer(403, "<html><script src='https://www.google.com/recaptcha/api.js'></script></html>"),
-        "challenge",
-        "widget:recaptcha",
-    ),
-    (
         "hcaptcha-at-429",
         answer(429, "<html><script src='https://hcaptcha.com/1/api.js'></script></html>"),
         "challenge",
@@ -309,6 +306,11 @@ def test_the_challenge_header_counts_on_every_status(status: int) -> None:
     assert judge(answer(status, cf_mitigated="Challenge ")).reason == "challenge"
 
 
+def test_a_widget_on_a_403_is_weak_for_every_page_of_the_site_may_hold_it() -> None:
+    outcome = judge(answer(403, "<html><script src='https://www.google.com/recaptcha/api.js'></script></html>"))
+    assert (outcome.reason, outcome.evidence, outcome.weak) == ("challenge", "widget:recaptcha", True)
+
+
 def test_a_wall_keeps_the_wait_it_names() -> None:
     assert judge(answer(403, "error code: 1005", retry_after="120")).wait == 120
 
@@ -318,6 +320,7 @@ BLOCK_URLS = [
     ("CLS-21-amazon", "https://t.example/errors/validateCaptcha?x=1", "/errors/validateCaptcha"),
     ("CLS-21-px", "https://t.example/blocked?uuid=1&url=eA==", "/blocked"),
     ("CLS-21-captcha", "https://t.example/captcha?back=/", "/captcha"),
+    ("CLS-21-blocked", "https://t.example/blocked", "/blocked"),
     ("CLS-21-captcha-bare", "https://t.example/captcha", "/captcha"),
 ]
 

@@ -344,11 +344,24 @@ def test_items_on_standard_output_are_not_mixed_with_words(project, lost):
     assert "shop: 1 replayed, 1 done" in project.log
 
 
-def test_a_replay_does_not_touch_the_job(project, lost):
+@pytest.mark.parametrize("where", ["project", "command line"])
+def test_a_replay_does_not_touch_the_job(where, project, lost):
     feed = lost("/1")
-    project.settings["JOBDIR"] = "job"
-    assert "1 done" in project.run("replay", feed)
+    if where == "project":
+        project.settings["JOBDIR"] = "job"
+    assert "1 done" in project.run("replay", feed, *(["-s", "JOBDIR=job"] if where == "command line" else []))
     assert not (project.folder / "job").exists()
+
+
+def test_without_the_add_on_a_replay_runs_letters_and_no_start_requests(project, site, lost):
+    project.settings |= {"ADDONS": {}, "SPIDER_MIDDLEWARES": {"scrapy_resiproxy.ReplaySpiderMiddleware": None}}
+    feed = lost("/1", "/2")
+    site.status["/2"] = 500
+    project.settings["RETRY_ENABLED"] = False
+    output = project.run("replay", feed, paths=["/start"], code=1)
+    assert "2 replayed, 1 done, 0 failed again, 1 still open" in output
+    assert site.asked == {"/1": 1, "/2": 1}
+    assert project.states(feed) == {"done": 1, "open": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
+
+
+@pytest.fixture
+def feeds(project):
+    """Two feeds: four letters, of which one is done, one is poison and one cannot be replayed; and a broken line."""
+    first, second = project.lose("/1", "/2"), project.lose("/3", "/4", spider="other")
+    letters = project.letters(first) + project.letters(second)
+    letters[1] |= {"reason": "circuit_open", "replayable": False, "obstacle": "named session"}
+    letters[2] |= {"class": "terminal", "reason": "parse_error", "target": "b.example", "replay_count": 3}
+    (project.folder / first).write_text("".join(json.dumps(letter) + "\n" for letter in letters[:2]))
+    (project.folder / second).write_text("oops\n" + "".join(json.dumps(letter) + "\n" for letter in letters[2:]))
+    feed = DeadLetterFeed(project.folder / first)
+    feed.mark(letters[0]["id"], "done", 0.0)
+    feed.close()
+    return letters
+
+
+def test_the_table_counts_open_letters_by_class_reason_and_target(project, feeds):
+    output = project.run("deadletter", "deadletter/*/*.jsonl")
+    assert output.splitlines() == [
+        "passed over: deadletter/other/1.jsonl:1: not JSON: Expecting value at character 1",
+        "4 letters in 2 feeds, 3 open, 1 done, 0 superseded, 1 poison, 1 not replayable",
+        "class      reason              target     open",
+        "terminal   parse_error         b.example     1",
+        "transient  attempts_exhausted  127.0.0.1     1",
+        "transient  circuit_open        127.0.0.1     1",
+    ]
+    assert project.log == ""
+
+
+def test_an_older_letter_about_the_same_page_counts_as_superseded(project):
+    feeds = [project.lose("/1"), project.lose("/1")]
+    output = project.run("deadletter", *feeds)
+    assert output.startswith("2 letters in 2 feeds, 1 open, 0 done, 1 superseded\n")
+    assert project.run("deadletter", feeds[0]).startswith("1 letters in 1 feed, 1 open")
+
+
+def test_a_list_has_a_line_for_each_open_letter(project, feeds, site):
+    lines = project.run("deadletter", "deadletter/*/*.jsonl", "--list").splitlines()[1:]
+    assert lines == [
+        f"{letter['time']}  {letter['id']}  {rest}"
+        for letter, rest in zip(
+            feeds[1:],
+            [
+                f"transient  circuit_open  127.0.0.1  GET  {site.root}/2  (not replayable: 'named session')",
+                f"terminal  parse_error  b.example  GET  {site.root}/3  (poison)",
+                f"transient  attempts_exhausted  127.0.0.1  GET  {site.root}/4",
+            ],
+            strict=True,
+        )
+    ]
+
+
+def test_urls_are_bare(project, feeds, site):
+    output = project.run("deadletter", "deadletter/*/*.jsonl", "--urls")
+    assert output.splitlines() == [f"{site.root}/{number}" for number in (2, 3, 4)]
+
+
+def test_compacting_drops_what_is_done(project, feeds):
+    output = project.run("deadletter", "deadletter/*/*.jsonl", "--compact")
+    assert output.splitlines() == [
+        "deadletter/other/1.jsonl: 3 lines kept, 0 dropped",
+        "deadletter/shop/0.jsonl: 1 lines kept, 2 dropped",
+    ]
+    path = project.folder / "deadletter/shop/0.jsonl"
+    assert project.lines("deadletter/shop/0.jsonl") == [feeds[1]]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_empty_feed_is_no_error(project):
+    (project.folder / "empty.jsonl").write_text("")
+    assert project.run("deadletter", "empty.jsonl") == "0 letters in 1 feed, 0 open, 0 done, 0 superseded\n"
+    assert project.run("deadletter", "empty.jsonl", "--urls") == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((), "name at least one dead-letter feed, or a pattern"),
+        (("*.gone",), "'*.gone' names no file; it must be the path or a pattern of a feed"),
+        (("x", "--lisst"), "--lisst is no option of this command"),
+        (("x", "--urls", "--list"), "choose one of --list, --urls and --compact"),
+    ],
+    ids=["nothing", "no file", "an option", "two options"],
+)
+def test_wrong_usage_is_one_line(args, message, project):
+    (project.folder / "x").write_text("")
+    assert project.run("deadletter", *args, code=2) == ""
+    assert message in project.log.splitlines()[-1]
+    assert "Traceback" not in project.log
