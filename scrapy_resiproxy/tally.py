@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from scrapy_resiproxy.outcome import Outcome
 
 
@@ -98,9 +96,26 @@ class Tally:
             counts = self.targets[target] = Counts()
         return counts
 
-    def both(self, target: str) -> Iterator[Counts]:
-        yield self.total
-        yield self.of(target)
+    def departed(self, target: str, now: float, *, retry: bool) -> None:
+        """Count one attempt that leaves for the wire. *now* is monotonic."""
+        total, counts = self.total, self.of(target)
+        total.requests += 1
+        counts.requests += 1
+        if retry:
+            total.retries += 1
+            counts.retries += 1
+        else:
+            total.firsts += 1
+            counts.firsts += 1
+            counts.last_first = now
+
+    def judged(self, target: str, outcome: Outcome, size: int, *, fresh: bool) -> None:
+        """Count one judged attempt, whose body had *size* bytes."""
+        for counts in self.both(target):
+            counts.judge(outcome, size, fresh=fresh)
+
+    def both(self, target: str) -> tuple[Counts, Counts]:
+        return self.total, self.of(target)
 
     def worst(self, most: int) -> list[str]:
         """The *most* targets with the most wasted work: failures, then wasted bytes."""

@@ -142,10 +142,9 @@ class Classifier:
     def _exception(self, exception: BaseException, *, via_proxy: bool) -> Outcome:
         cause = find_cause(exception)
         names = set(names_of(exception))
-        listed = names & self._transient_names if cause is None or not cause.is_passing else False
-        if cause is None and (names & self._retry_names or isinstance(exception, self._retry_types)):
-            listed = True
-        if listed:
+        ours = bool(names & self._transient_names) and not (cause and cause.is_passing)
+        scrapys = cause is None and (names & self._retry_names or isinstance(exception, self._retry_types))
+        if ours or scrapys:
             outcome = transient("listed_exception")
         elif cause is None:
             outcome = terminal("error", Blame.LOCAL)

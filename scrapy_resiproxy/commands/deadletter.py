@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_resiproxy.commands.paths import feed_files, show_problems
+from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
 from scrapy_resiproxy.deadletter.compact import compact
 from scrapy_resiproxy.deadletter.index import Entry, Index, index
 from scrapy_resiproxy.deadletter.lock import LockedError
@@ -62,7 +62,7 @@ class Command(ScrapyCommand):
             else:
                 self._show(files, opts)
         except OSError as error:
-            raise UsageError(f"{error.filename}: {error.strerror}", print_help=False) from None
+            raise unreadable(error) from None
 
     def _compact(self, files: Iterable[str]) -> None:
         for name in files:

@@ -27,6 +27,12 @@ def feed_files(args: Sequence[str]) -> list[str]:
         raise UsageError(str(error), print_help=False) from None
 
 
+def unreadable(error: OSError) -> UsageError:
+    """*error* as one line for the user."""
+    where = f"{error.filename}: " if error.filename else ""
+    return UsageError(f"{where}{error.strerror}", print_help=False)
+
+
 def show_problems(problems: Sequence[str], say: Callable[[str], None]) -> None:
     """The lines that were passed over, the first ones each on its own."""
     for problem in problems[:PROBLEMS_SHOWN]:

@@ -12,7 +12,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import feed_process_params_from_cli
 
-from scrapy_resiproxy.commands.paths import feed_files, show_problems
+from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
 from scrapy_resiproxy.commands.runs import Run, Runs
 from scrapy_resiproxy.components.feeds import overwritten
 from scrapy_resiproxy.deadletter.lock import Lock, LockedError
@@ -104,7 +104,7 @@ class Command(BaseRunSpiderCommand):
             self._say(str(error))
             self.exitcode = EXIT_LOCKED
         except OSError as error:
-            raise UsageError(f"{error.filename}: {error.strerror}", print_help=False) from None
+            raise unreadable(error) from None
 
     def _say(self, line: str) -> None:
         print(line, file=self._out)

@@ -106,8 +106,6 @@ def _error(result: Any) -> BaseException | None:
 
 
 def _summary(crawler: Crawler) -> Summary | None:
-    try:
-        middleware = crawler.get_spider_middleware(ReplaySpiderMiddleware)
-    except RuntimeError:
-        return None
+    """None when the middleware has refused to start."""
+    middleware = crawler.get_spider_middleware(ReplaySpiderMiddleware)
     return None if middleware is None else middleware.summary

@@ -42,7 +42,7 @@ class Boarding:
         if not isinstance(lease, Lease):
             return lease
         session = lease.session
-        flight.lease, flight.owned, flight.direct = lease, True, False
+        flight.lease, flight.owned = lease, True
         # The full URL, and nothing left of another session: HttpProxyMiddleware keeps the old header where the
         # host stays the same.
         request.headers.pop(b"Proxy-Authorization", None)

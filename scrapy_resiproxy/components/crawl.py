@@ -13,15 +13,15 @@ from weakref import WeakKeyDictionary
 from scrapy import signals
 from scrapy.http import Response
 
-from scrapy_resiproxy.classify.validators import all_of, check_name, resolve, validators_of
 from scrapy_resiproxy.components.boarding import Boarding
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of
+from scrapy_resiproxy.components.judging import Judge
 from scrapy_resiproxy.components.rescheduler import Rescheduler
 from scrapy_resiproxy.components.verdicts import Verdicts
 from scrapy_resiproxy.components.wire import Wire
-from scrapy_resiproxy.names import META_STATE, META_STORY, META_VALIDATOR
+from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.runtime import Runtime
 
@@ -51,6 +51,7 @@ class Crawl:
         self.office = DeadLetterOffice(runtime)
         self.rescheduler = Rescheduler(runtime)
         self.sessions = Boarding(runtime)
+        self.judge = Judge(runtime)
         self.events = Events(runtime, self.rescheduler)
         self.verdicts = Verdicts(runtime, self.office, self.rescheduler, self.sessions, self.events)
         self.wire = Wire(runtime, self.verdicts.resettle)
@@ -62,8 +63,6 @@ class Crawl:
         """Requests that were never sent and are not kept, known at the end."""
         self.kept = 0
         """Requests that wait in the job for the next run, known at the end."""
-        self._spider_validates = False
-        self._validator_errors: set[str] = set()
         connect = runtime.crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.spider_error, signals.spider_error)
@@ -99,17 +98,11 @@ class Crawl:
 
     def count_departure(self, target: str, now: float, *, retry: bool, state: State) -> None:
         """An attempt leaves; a first attempt earns budget for the retries that wait for it."""
-        counts = self.runtime.tally.of(target)
-        for each in (self.runtime.tally.total, counts):
-            each.requests += 1
-            each.retries += retry
-            each.firsts += not retry
+        self.runtime.tally.departed(target, now, retry=retry)
         if retry:
             self.rescheduler.sent(state)
-        else:
-            counts.last_first = now
-            if self.runtime.room.first_without_budget(target) is not None:
-                self.rescheduler.look_at_budget(target, now)
+        elif self.runtime.room.first_without_budget(target) is not None:
+            self.rescheduler.look_at_budget(target, now)
 
     def park_for_hold(self, request: Request, state: State, hold: Hold) -> Request:
         """Keep a request whose target is held, without having sent it."""
@@ -118,75 +111,6 @@ class Crawl:
         return self.rescheduler.park(copy, target=target, due=hold.until, reason="hold", why=hold.reason)
 
     # After the wire -----------------------------------------------------------------------------------------
-
-    def judge_response(self, request: Request, response: Response, flight: Flight) -> Outcome:
-        entry = self.runtime.config.target(flight.host)
-        return self.runtime.classifier.judge_response(
-            request,
-            response,
-            now=self.runtime.wall(),
-            via_proxy=bool(request.meta.get("proxy")),
-            text_rules=flight.scheduled or not request.url.endswith("/robots.txt"),
-            markers=entry.markers,
-            status_classes=entry.status_classes,
-        )
-
-    def judge_exception(self, request: Request, exception: BaseException, flight: Flight) -> Outcome:  # noqa: ARG002
-        return self.runtime.classifier.judge_exception(
-            request, exception, now=self.runtime.wall(), via_proxy=bool(request.meta.get("proxy"))
-        )
-
-    def validator_for(self, request: Request, response: Response, flight: Flight) -> Any:
-        """The validator that is nearest to the request; None when there is none, or nothing to validate."""
-        if not 200 <= response.status < 300 or response.status == 204 or request.method == "HEAD":
-            return None
-        named = request.meta.get(META_VALIDATOR)
-        if named is not None:
-            return resolve(named)
-        if not flight.scheduled:
-            return None
-        spider = self.runtime.crawler.spider
-        on_callback = validators_of(request.callback or getattr(spider, "parse", None))
-        if on_callback:
-            return on_callback[0] if len(on_callback) == 1 else all_of(*on_callback)
-        if self._spider_validates:
-            return spider.validate_response  # type: ignore[union-attr]
-        validators = self.runtime.validators
-        return validators.get(flight.host) or validators.get("*") if validators else None
-
-    def validated(
-        self, request: Request, flight: Flight, validator: Any, result: tuple[Outcome, BaseException | None]
-    ) -> Outcome:
-        """The validator's verdict, unless it refuses everything: then the page has changed, not the wall."""
-        outcome, error = result
-        check = check_name(validator)
-        if error is not None:
-            first = check not in self._validator_errors
-            self._validator_errors.add(check)
-            logger.error(
-                "The validator %(check)s raised on %(request)s: %(error)r",
-                {"check": check, "request": request, "error": error},
-                exc_info=error if first else None,
-                extra={"spider": self.runtime.crawler.spider},
-            )
-            return outcome
-        lease = flight.lease
-        if self.runtime.layout.note(
-            flight.target,
-            check,
-            outcome.ok,
-            lease.session.alias if lease is not None else "",
-            fresh=lease is None or lease.fresh,
-            walled=False,
-        ):
-            logger.error(
-                "Layout changed? %(check)s refuses every page of %(target)s, on fresh sessions too, and none of them "
-                "looks like a wall. Sessions are no longer rotated for it: fix the validator.",
-                {"check": check, "target": flight.target},
-            )
-        if not outcome.ok and self.runtime.layout.changed(flight.target, check):
-            return Outcome(OutcomeClass.TERMINAL, "layout_changed", Blame.LOCAL, check)
-        return outcome
 
     def abandon(self, request: Request, flight: Flight) -> None:
         """The attempt ended without a judgement: somebody else ignored or cancelled it."""
@@ -199,7 +123,6 @@ class Crawl:
     # After delivery -----------------------------------------------------------------------------------------
 
     def spider_opened(self, spider: Spider) -> None:
-        self._spider_validates = callable(getattr(spider, "validate_response", None))
         for line in self.runtime.config.adopted:
             logger.info("Adopted from Scrapy's settings: %s", line)
         for line in self.runtime.config.unknown:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from pydispatch import dispatcher  # type: ignore[import-untyped]
+
 from scrapy_resiproxy import signals
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Events:
         self.counts: dict[str, int] = {}
         self._gone: dict[str, float] = {}
         """When targets whose circuit is not closed are to be given up."""
+        self._senders = id(runtime.crawler.signals.sender), id(dispatcher.Any)
         rescheduler.on_turn = self.turn
 
     def take(self, target: str) -> None:
@@ -45,6 +48,14 @@ class Events:
             signal = SIGNALS.get(event.kind)
             if signal is not None:
                 self._send(signal, event)
+
+    def heard(self, signal: object) -> bool:
+        """Whether anybody listens to *signal*. To send one to nobody costs ten times the look."""
+        for sender in self._senders:
+            receivers = dispatcher.connections.get(sender)
+            if receivers is not None and (signal in receivers or dispatcher.Any in receivers):
+                return True
+        return False
 
     def turn(self, now: float) -> None:
         """Give up what has been gone for too long: nobody else may ask for it any more."""

@@ -7,14 +7,14 @@ and leaves the meta before a user sees it, so that ``meta=response.meta`` hands 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict
-
-from scrapy.utils.httpobj import urlparse_cached
+from urllib.parse import urlsplit
 
 from scrapy_resiproxy.names import META_STATE, META_STORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request
     from twisted.python.failure import Failure
@@ -81,20 +81,14 @@ class Flight:
     target: str
     host: str
     scheduled: bool
-    sent_at: float
     permit: Permit | None = None
     lease: Lease | None = None
-    direct: bool = True
-    """No proxy of ours or of the user's is used."""
     owned: bool = False
     """The proxy was set by us."""
-    errback: Any = None
-    """The user's, while ours stands in for it."""
     bytes: int = 0
     status: int | None = None
     left: bool = False
     """It left the downloader."""
-    reported: bool = False
 
 
 class Watch:
@@ -103,6 +97,8 @@ class Watch:
     It is called with what other middlewares raise on the way back (a bad gzip, "max redirections reached"): those
     never meet ``process_exception``.
     """
+
+    __slots__ = ("errback", "on_failure")
 
     def __init__(self, errback: Callable[[Failure], Any] | None, on_failure: Callable[[Failure], bool]) -> None:
         self.errback = errback
@@ -122,7 +118,14 @@ def unwatch(request: Request) -> None:
 
 def host_of(request: Request) -> str:
     """The host name, lower case; empty where the URL has none."""
-    return urlparse_cached(request).hostname or ""
+    _, _, after = request.url.partition("//")
+    return _host_in(after.partition("/")[0])
+
+
+@lru_cache(maxsize=8192)
+def _host_in(authority: str) -> str:
+    # Scrapy's urlparse_cached remembers by request, which is new for every page; hosts come again.
+    return urlsplit(f"//{authority}").hostname or ""
 
 
 def state_of(request: Request) -> State | None:
@@ -149,8 +152,7 @@ def clean(request: Request, state: State) -> None:
     """Leave nothing of ours in the meta that a user will see."""
     strip_ours(request, state)
     request.meta.pop(META_STATE, None)
-    if state.get("sent", 0) > 1 or state.get("hop"):
-        request.dont_filter = state.get("filter", request.dont_filter)
+    request.dont_filter = state.get("filter", request.dont_filter)
 
 
 def ours_in(state: State) -> tuple[str, ...]:
@@ -185,9 +187,9 @@ def original_of(request: Request) -> Request:
 def with_attempt(state: State, attempt: Attempt) -> State:
     """The state after one more attempt; the story keeps the last ten."""
     log = [*state.get("log", []), attempt][-ATTEMPTS_KEPT:]
-    return {**state, "sent": state.get("sent", 0) + 1, "log": log}
+    return {**state, "first": state.get("first", log[0]["at"]), "sent": state.get("sent", 0) + 1, "log": log}
 
 
-def story_of(log: list[Attempt]) -> list[dict[str, Any]]:
+def story_of(log: Iterable[Attempt]) -> list[dict[str, Any]]:
     """The attempts as users read them in ``response.meta["resiproxy"]`` and in dead letters."""
     return [{"class" if key == "outcome" else key: value for key, value in line.items()} for line in log]

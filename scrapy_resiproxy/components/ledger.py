@@ -65,9 +65,6 @@ class Ledger:
         self._open[entry.id] = entry
         self.summary.sent += 1
 
-    def is_open(self, letter_id: str) -> bool:
-        return letter_id in self._open
-
     def passed(self, delivery: Delivery) -> None:
         """A page's work is done: mark the letter, or wait for the end where that decides."""
         if delivery.letter_id not in self._open:
@@ -104,7 +101,7 @@ class Ledger:
             self._failed_writes += 1
             if self._failed_writes == 1:
                 reason = error.strerror
-                logger.error("%s cannot be written: %s. Its letters stay open.", entry.file, reason)  # noqa: TRY400
+                logger.error("%s cannot be written: %s. Its letters stay open.", entry.file, reason)
             return False
         return True
 

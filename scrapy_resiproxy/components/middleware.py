@@ -15,7 +15,6 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 
 from scrapy_resiproxy.classify.classifier import is_not_a_failure
-from scrapy_resiproxy.classify.validators import validate_now
 from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, host_of, state_of, unwatch
@@ -23,6 +22,7 @@ from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.guard.governor import GivenUp, Hold
 from scrapy_resiproxy.names import META_REPLAY, META_STATE
+from scrapy_resiproxy.outcome import Outcome
 from scrapy_resiproxy.sessions.pool import NoSession
 from scrapy_resiproxy.settings import SettingError
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from scrapy_resiproxy.components.flow import State
-    from scrapy_resiproxy.outcome import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +48,7 @@ class ResiproxyMiddleware:
     def __init__(self, crawl: Crawl) -> None:
         self.crawl = crawl
         self.runtime = crawl.runtime
+        self.observing = crawl.runtime.observing
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ResiproxyMiddleware | RefusingMiddleware:
@@ -67,25 +67,27 @@ class ResiproxyMiddleware:
         request: Request,
         spider: Spider | None = None,  # noqa: ARG002
     ) -> Request | Response | Awaitable[Request | Response | None] | None:
-        scheduled = request.meta.pop(META_SCHEDULED, False)
+        meta = request.meta
+        scheduled = bool(meta.pop(META_SCHEDULED, False))
         if not request.url.startswith("http"):
             return None
         state = state_of(request) or self._new_state(request)
         if "verdict" in state:
             raise self.crawl.verdicts.surface(request, state)
-        if META_REPLAY in request.meta and (page := stored_response(request)) is not None:
+        if META_REPLAY in meta and (page := stored_response(request)) is not None:
             return page
-        if state.get("sent") or "filter" in state:
-            request.dont_filter = state.get("filter", request.dont_filter)
-        if self.runtime.observing:
-            self._take_off(request, state, scheduled=bool(scheduled))
+        if "filter" in state:
+            request.dont_filter = state["filter"]
+        if self.observing:
+            host = host_of(request)
+            self._take_off(request, state, self.runtime.target_of(request, host), host, scheduled=scheduled)
             return None
-        refusal = self._ask(request, state, scheduled=bool(scheduled))
+        refusal = self._ask(request, state, scheduled=scheduled)
         if refusal is None:
             return None
         if scheduled and self.crawl.rescheduler.has_room(refusal):
             return self._park(request, state, refusal)
-        return self._wait_in_place(request, state, refusal, scheduled=bool(scheduled))
+        return self._wait_in_place(request, state, refusal, scheduled=scheduled)
 
     def _new_state(self, request: Request) -> State:
         return {
@@ -99,44 +101,36 @@ class ResiproxyMiddleware:
 
         Raises what surfaces a request whose target was given up.
         """
-        runtime, now, host = self.runtime, self.runtime.now(), host_of(request)
-        target = runtime.target_of(request, host)
-        uses_pool = self.crawl.uses_pool(request, host)
+        runtime, crawl, host = self.runtime, self.crawl, host_of(request)
+        now, target = runtime.now(), runtime.target_of(request, host)
+        uses_pool = runtime.pool is not None and crawl.uses_pool(request, host)
         retry = bool(state.get("sent")) and not state.get("hop")
         answer = runtime.governor.admit(
             target,
             now,
             endpoint=runtime.endpoint if uses_pool else None,
             retry=retry,
-            lease=self.crawl.lease_time(request),
+            lease=crawl.lease_time(request),
         )
-        if isinstance(answer, GivenUp):
-            raise self.crawl.verdicts.target_given_up(request, state, target, answer)
         if isinstance(answer, Hold):
             return answer
-        flight = self._take_off(request, state, scheduled=scheduled, target=target, host=host)
+        if isinstance(answer, GivenUp):
+            raise crawl.verdicts.target_given_up(request, state, target, answer)
+        flight = self._take_off(request, state, target, host, scheduled=scheduled)
         flight.permit = answer
         if uses_pool:
-            refusal = self.crawl.sessions.board(request, flight, now)
+            refusal = crawl.sessions.board(request, flight, now)
             if refusal is not None:
                 self._land(request)
                 runtime.governor.cancel(answer, now)
                 if isinstance(refusal, NoSession):
                     return Hold(refusal.until, "session")
-                raise self.crawl.verdicts.session_lost(request, state, target)
-        self.crawl.count_departure(target, now, retry=retry, state=state)
+                raise crawl.verdicts.session_lost(request, state, target)
+        crawl.count_departure(target, now, retry=retry, state=state)
         return None
 
-    def _take_off(self, request: Request, state: State, *, scheduled: bool, target: str = "", host: str = "") -> Flight:
-        host = host or host_of(request)
-        flight = Flight(
-            state=state,
-            target=target or self.runtime.target_of(request, host),
-            host=host,
-            scheduled=scheduled,
-            sent_at=self.runtime.now(),
-            direct=not request.meta.get("proxy"),
-        )
+    def _take_off(self, request: Request, state: State, target: str, host: str, *, scheduled: bool) -> Flight:
+        flight = Flight(state, target, host, scheduled)
         request.meta[META_STATE] = state
         self.runtime.flights[request] = flight
         if scheduled:
@@ -182,19 +176,15 @@ class ResiproxyMiddleware:
         flight = self._land(request)
         if flight is None:
             return response
-        outcome = self.crawl.judge_response(request, response, flight)
-        if outcome.ok and (validator := self.crawl.validator_for(request, response, flight)) is not None:
-            result = validate_now(validator, response)
-            if not isinstance(result, tuple):
-                return self._settle_later(request, response, flight, validator, result)
-            outcome = self.crawl.validated(request, flight, validator, result)
+        outcome = self.crawl.judge.response(request, response, flight)
+        if not isinstance(outcome, Outcome):
+            return self._settle_later(request, response, flight, outcome)
         return self._obey(request, flight, outcome, response=response)
 
     async def _settle_later(
-        self, request: Request, response: Response, flight: Flight, validator: Any, result: Awaitable[Any]
+        self, request: Request, response: Response, flight: Flight, waiting: Awaitable[Outcome]
     ) -> Request | Response:
-        outcome = self.crawl.validated(request, flight, validator, await result)
-        answer = self._obey(request, flight, outcome, response=response)
+        answer = self._obey(request, flight, await waiting, response=response)
         return await answer if inspect.isawaitable(answer) else answer
 
     def process_exception(
@@ -209,7 +199,7 @@ class ResiproxyMiddleware:
         if is_not_a_failure(exception):
             self.crawl.abandon(request, flight)
             return None
-        outcome = self.crawl.judge_exception(request, exception, flight)
+        outcome = self.crawl.judge.exception(request, exception)
         return self._obey(request, flight, outcome, exception=exception)
 
     def _obey(
@@ -232,7 +222,7 @@ class ResiproxyMiddleware:
         error = failure.value
         if not isinstance(error, Exception) or isinstance(error, IgnoreRequest):
             return self.crawl.verdicts.ignored_elsewhere(request, flight, error)
-        outcome = self.crawl.judge_exception(request, error, flight)
+        outcome = self.crawl.judge.exception(request, error)
         answer = self.crawl.verdicts.settle(request, flight, outcome, exception=error)
         if isinstance(answer, Request):
             engine = self.runtime.engine

@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import secrets
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -145,8 +146,7 @@ class ReplaySpiderMiddleware:
     # In place of the start requests -------------------------------------------------------------------------
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        if (close := getattr(start, "aclose", None)) is not None:
-            await close()
+        await _discard(start)
         for entry in self.selection.entries:
             # Otherwise Scrapy would take them all into its queue at once, and run the last ones first.
             if self.crawler.engine.needs_backout():
@@ -220,6 +220,11 @@ class ReplaySpiderMiddleware:
             self._settle(response)
 
     def _delivered(self, response: Response, letter_id: str) -> Delivery:
+        if id(response) in self._deliveries:
+            # Output that another middleware has put in the place of an exception.
+            delivery = self._deliveries[id(response)][1]
+            delivery.exhausted = False
+            return delivery
         delivery = Delivery(letter_id)
         self._deliveries[id(response)] = response, delivery
         if not 200 <= response.status < 300 and self._is_turned_away(response):
@@ -285,10 +290,15 @@ class NoStart:
     """Stands in where a replay cannot run: the spider's own start requests must not run in its place."""
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        if (close := getattr(start, "aclose", None)) is not None:
-            await close()
+        await _discard(start)
         return
         yield
+
+
+async def _discard(start: AsyncIterator[Any]) -> None:
+    """Close a generator that nobody will read."""
+    if isinstance(start, AsyncGenerator):
+        await start.aclose()
 
 
 def _filter(runtime: Runtime) -> Filter:

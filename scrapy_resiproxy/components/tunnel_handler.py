@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urldefrag
@@ -32,12 +33,14 @@ from scrapy_resiproxy.components.tunnel_settings import (
     DownloadSettings,
     Router,
     call_of,
+    open_ledger,
     options_of,
     proxy_scheme,
 )
 from scrapy_resiproxy.names import STATS_PREFIX
 from scrapy_resiproxy.settings_reader import read
 from scrapy_resiproxy.tunnel.errors import TunnelGone
+from scrapy_resiproxy.tunnel.ledger import Ledger, Row
 from scrapy_resiproxy.tunnel.transport import Options, TunnelTransport
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from scrapy_resiproxy.settings import Config
+    from scrapy_resiproxy.tunnel.connection import Tunnel
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
 
         self._reactor: Any = reactor
         settings = crawler.settings
-        config, options = _read_settings(crawler)
+        config, options, self._ledger = _read_settings(crawler)
         fallback = settings.get("RESIPROXY_TUNNEL_FALLBACK_HANDLER") or HTTP11DownloadHandler
         self._fallback: Any = build_from_crawler(load_object(fallback), crawler)
         self._carries_socks = not isinstance(self._fallback, HTTP11DownloadHandler)
@@ -93,7 +97,12 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
         self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"))
         self._warned_of_dataloss = False
-        self._transport = TunnelTransport(reactor, options, Random())  # noqa: S311
+        self._transport = TunnelTransport(
+            reactor,
+            options,
+            Random(),  # noqa: S311
+            on_gone=self._write_row,
+        )
         self._publishing = LoopingCall(self._publish)
         _transports[crawler] = self._transport
         crawler.signals.connect(self._start_publishing, signals.spider_opened)
@@ -153,6 +162,16 @@ class TunnelDownloadHandler(BaseDownloadHandler):
                 request.url,
             )
 
+    def _write_row(self, tunnel: Tunnel) -> None:
+        if self._ledger is None:
+            return
+        row = Row.of(tunnel, self._reactor.seconds(), datetime.now(UTC).timestamp())
+        try:
+            self._ledger.write(row)
+        except OSError as error:
+            logger.error("The tunnel ledger is given up: %s", error)
+            self._ledger = None
+
     def _start_publishing(self) -> None:
         interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
         if interval:
@@ -171,13 +190,18 @@ class TunnelDownloadHandler(BaseDownloadHandler):
 
     async def close(self) -> None:
         await maybe_deferred_to_future(self._transport.close())
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
         await self._fallback.close()
 
 
-def _read_settings(crawler: Crawler) -> tuple[Config, Options]:
+def _read_settings(crawler: Crawler) -> tuple[Config, Options, Ledger | None]:
     try:
         config = read(crawler.settings)
-        return config, options_of(crawler.settings, config)
+        options = options_of(crawler.settings, config)
+        name = crawler.spider.name if crawler.spider else "scrapy"
+        return config, options, open_ledger(config.tunnel.tunnel_ledger, name, datetime.now(UTC))
     except ValueError as error:
         refuse(crawler, str(error))
         raise NotConfigured(str(error)) from error

@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,11 +17,14 @@ from twisted.web.http_headers import Headers as TxHeaders
 
 from scrapy_resiproxy.components.tunnel_response import Sizes
 from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STATE
+from scrapy_resiproxy.tunnel.ledger import Ledger
 from scrapy_resiproxy.tunnel.route import Route, TunnelKey, host_port
 from scrapy_resiproxy.tunnel.tls import VERSIONS, TlsOptions
 from scrapy_resiproxy.tunnel.transport import Call, Options
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from scrapy import Request, Spider
     from scrapy.settings import BaseSettings
 
@@ -67,6 +71,22 @@ def _version(name: str | None) -> str | None:
     if name is not None and name not in VERSIONS:
         raise ValueError(f"TLS version {name!r}: allowed are {', '.join(VERSIONS)}")
     return name
+
+
+def open_ledger(pattern: str | None, name: str, when: datetime) -> Ledger | None:
+    """The ledger that ``RESIPROXY_TUNNEL_LEDGER`` asks for, for the spider *name*.
+
+    Raises ``ValueError`` for a path that cannot be written or holds another placeholder than the two known ones.
+    """
+    if pattern is None:
+        return None
+    try:
+        path = pattern % {"name": name, "time": when.isoformat(timespec="seconds").replace(":", "-")}
+        return Ledger(Path(path))
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"RESIPROXY_TUNNEL_LEDGER is {pattern!r}; it may hold %(name)s and %(time)s.") from None
+    except OSError as error:
+        raise ValueError(f"RESIPROXY_TUNNEL_LEDGER is {pattern!r}; it cannot be written: {error.strerror}.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy_resiproxy import signals
-from scrapy_resiproxy.components.flow import Attempt, again, clean, host_of, story_of, with_attempt
+from scrapy_resiproxy.components.flow import (
+    ATTEMPTS_KEPT,
+    Attempt,
+    again,
+    clean,
+    host_of,
+    story_of,
+    with_attempt,
+)
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.exceptions import (
     BudgetExhausted,
@@ -16,7 +24,7 @@ from scrapy_resiproxy.exceptions import (
     SessionLost,
     SoftBlock,
 )
-from scrapy_resiproxy.guard.decide import Charge, Deliver, GiveUp, History, PastAttempt, Retry, decide
+from scrapy_resiproxy.guard.decide import Charge, GiveUp, History, PastAttempt, Retry, decide
 from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
@@ -47,7 +55,9 @@ ERRORS: dict[str, type[ResiproxyError]] = {
 }
 """What an errback gets by dead-letter reason; SoftBlock for the rest."""
 
-NEVER_SENT = frozenset({"dns_not_found", "connect_refused", "connect_failed", "proxy_connect"})
+NEVER_SENT = frozenset(
+    {"dns_not_found", "dns_failed", "connect_refused", "connect_failed", "network_down", "proxy_unreachable"}
+)
 """Reasons that prove that the target never saw the request."""
 
 
@@ -69,6 +79,7 @@ class Verdicts:
         self.rescheduler = rescheduler
         self.sessions = sessions
         self.events = events
+        self.observing = runtime.observing
 
     # One attempt --------------------------------------------------------------------------------------------
 
@@ -90,23 +101,23 @@ class Verdicts:
             self._report(flight, outcome)
         elif flight.permit is not None:
             self.runtime.governor.cancel(flight.permit, self.runtime.now())
-        self._announce(request, outcome, response)
-        if self.runtime.observing:
+        if self.events.heard(signals.outcome_classified):
+            self._announce(request, outcome, response)
+        if self.observing:
             return response
-        state = flight.state
-        if not (cached and not outcome.ok):
-            state = with_attempt(state, self._attempt(flight, outcome, exception))
-            state.setdefault("first", state["log"][0]["at"])
-        self.wire.settled(request, state, outcome)
-        if cached and not outcome.ok:
-            return self._refetch(request, state)
+        if flight.state.get("hop"):
+            self.wire.settled(request, outcome)
+        if outcome.ok:
+            return self._deliver(request, flight, outcome, response)
+        if cached:
+            return self._refetch(request, flight.state)
+        state = with_attempt(flight.state, self._attempt(flight, outcome, exception))
         guard = self._guard(flight.target)
         decision = decide(outcome, self._history(request, flight, state), guard, self.runtime.rng)
-        if isinstance(decision, Deliver):
-            return self._deliver(request, state, flight.target, response)
-        if isinstance(decision, Retry):
-            return self._retry(request, flight, state, outcome, decision)
-        return self._give_up(request, flight, state, outcome, decision, response, exception)
+        if isinstance(decision, GiveUp):
+            return self._give_up(request, flight, state, outcome, decision, response, exception)
+        assert isinstance(decision, Retry)
+        return self._retry(request, flight, state, outcome, decision)
 
     def _guard(self, target: str) -> GuardSettings:
         return self.runtime.governor.settings_of(target)
@@ -116,9 +127,9 @@ class Verdicts:
         fresh = flight.lease is None or flight.lease.fresh
         if flight.permit is not None:
             self.runtime.governor.report(flight.permit, outcome, now, fresh=fresh)
-        self.sessions.report(flight, outcome, now)
-        for counts in self.runtime.tally.both(flight.target):
-            counts.judge(outcome, flight.bytes, fresh=fresh)
+        if flight.lease is not None:
+            self.sessions.report(flight, outcome, now)
+        self.runtime.tally.judged(flight.target, outcome, flight.bytes, fresh=fresh)
         self.events.take(flight.target)
 
     def _announce(self, request: Request, outcome: Outcome, response: Response | None) -> None:
@@ -174,18 +185,32 @@ class Verdicts:
 
     # Delivered ----------------------------------------------------------------------------------------------
 
-    def _deliver(self, request: Request, state: State, target: str, response: Response | None) -> Response | None:
-        self._end(request, state, target)
+    def _deliver(
+        self, request: Request, flight: Flight, outcome: Outcome, response: Response | None
+    ) -> Response | None:
+        """Hand a good answer on. It goes into the story alone: nobody will decide by the state again."""
+        state, lease = flight.state, flight.lease
+        attempts = story_of(state["log"]) if "log" in state else []
+        attempts.append(
+            {
+                "at": self.runtime.wall(),
+                "class": outcome.class_.value,
+                "reason": outcome.reason,
+                "session": lease.session.alias if lease is not None else None,
+                "status": flight.status,
+            }
+        )
+        self._end(request, state, flight.target, attempts[-ATTEMPTS_KEPT:])
         return response
 
-    def _end(self, request: Request, state: State, target: str) -> None:
+    def _end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
         """The request's story is complete: leave it in the meta, and nothing else of ours."""
         clean(request, state)
         request.meta[META_STORY] = {
             "key": self.runtime.key_of(request),
-            "first": state.get("first"),
-            "session": state["log"][-1]["session"] if state.get("log") else None,
-            "attempts": story_of(state.get("log", [])),
+            "first": state.get("first", attempts[0]["at"] if attempts else None),
+            "session": attempts[-1]["session"] if attempts else None,
+            "attempts": attempts,
         }
         self.wire.forget(state["id"])
         self.rescheduler.finish(state, target)
@@ -255,7 +280,6 @@ class Verdicts:
         flight = self.wire.landed(state, target, host_of(request))
         self.sessions.report(flight, outcome, self.runtime.now())
         state = with_attempt(state, self._attempt(flight, outcome, None))
-        state.setdefault("first", state["log"][0]["at"])
         decision = decide(outcome, self._history(request, flight, state), self._guard(target), self.runtime.rng)
         if isinstance(decision, Retry):
             self._retry(request, flight, state, outcome, decision)
@@ -288,7 +312,7 @@ class Verdicts:
                 not_before=not_before,
             )
         self._say_given_up(request, state, outcome, decision.reason)
-        self._end(request, state, flight.target)
+        self._end(request, state, flight.target, story_of(state["log"]))
         if decision.reason in {"session_lost", "proxy_refused"} or self._is_soft(outcome, response):
             raise self._error(request, decision.reason, state, outcome, response) from None
         return response
@@ -347,7 +371,7 @@ class Verdicts:
             state=state,
             not_before=state.get("not_before"),
         )
-        self._end(request, state, target)
+        self._end(request, state, target, story_of(state.get("log", ())))
         return self._error(request, reason, state, _last_outcome(state))
 
     def target_given_up(self, request: Request, state: State, target: str, given_up: GivenUp) -> ResiproxyError:
@@ -378,7 +402,7 @@ class Verdicts:
             self.events.take(flight.target)
         state = with_attempt(flight.state, self._attempt(flight, outcome, None))
         self.office.bury(request, "terminal", target=flight.target, outcome=outcome, state=state, error=error)
-        self._end(request, state, flight.target)
+        self._end(request, state, flight.target, story_of(state["log"]))
         return False
 
 

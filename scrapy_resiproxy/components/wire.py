@@ -113,7 +113,6 @@ class Wire:
             target=target,
             host=host,
             scheduled=True,
-            sent_at=self.runtime.now(),
             lease=self.leases.pop(state["id"], None),
             left=True,
         )
@@ -123,10 +122,8 @@ class Wire:
         self.origins.pop(state_id, None)
         self.leases.pop(state_id, None)
 
-    def settled(self, request: Request, state: State, outcome: Outcome) -> None:
+    def settled(self, request: Request, outcome: Outcome) -> None:
         """A redirect's page was judged: those whose own redirect to it was dropped share its outcome."""
-        if not state.get("hop"):
-            return
         fingerprint = self.runtime.fingerprint(request)
         self._expected.pop(fingerprint, None)
         self._hop_outcomes[fingerprint] = outcome

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,13 +16,13 @@ from scrapy_resiproxy.lab.badday.day import LIMITED_HOST, Day
 from scrapy_resiproxy.lab.badday.play import DemoError, play
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from scrapy_resiproxy.lab.badday.counts import Counts
     from scrapy_resiproxy.lab.badday.play import Played
 
 WIDTH: Final = 100
-MEGABYTE: Final = 1e6
+KILOBYTE: Final = 1e3
 
 _DESCRIPTION: Final = """\
 Run the same bad day twice on this machine, first with stock Scrapy and then with scrapy_resiproxy, replay what the
@@ -33,57 +34,64 @@ def introduction(day: Day) -> list[str]:
     """Return the lines that say what will be played."""
     sites = day.sites()
     wanted = sum(len(site.items) for site in sites)
-    return [
-        f"A bad day for {len(sites)} sites behind a residential proxy, all of them on this machine. "
-        f"Wanted are {wanted} pages:",
-        "",
-        *(f"  {site.host:<17}{len(site.items):>4} pages  {site.told}" for site in sites),
-        "",
-    ]
+    first = f"A bad day for {len(sites)} sites behind a residential proxy, all on this machine. Wanted: {wanted} pages."
+    return [first, "", *(f"  {site.host:<17}{len(site.items):>4} pages  {site.told}" for site in sites), ""]
 
 
 def table(played: Played) -> list[str]:
     """Return the table, a line each."""
     columns = (played.stock, played.guarded, played.replayed)
-    rows = [("", ("stock Scrapy", "with scrapy_resiproxy", "after the replay"))]
-    rows += [(label, tuple(map(str, cells))) for label, cells in _figures(played.stock.wanted, columns)]
-    return [f"{label:<30}{cells[0]:>14}{cells[1]:>24}{cells[2]:>19}".rstrip() for label, cells in rows]
+    lines = [_line("", ("stock Scrapy", "with scrapy_resiproxy", "after the replay"))]
+    return lines + [_line(label, cells) for label, cells in _figures(played.stock.wanted, columns)]
+
+
+def _line(label: str, cells: Sequence[object]) -> str:
+    stock, guarded, replayed = cells
+    return f"{label:<30}{stock!s:>14}{guarded!s:>24}{replayed!s:>19}"
 
 
 def _figures(wanted: int, columns: Sequence[Counts]) -> Iterable[tuple[str, list[object]]]:
     yield "requests sent", [each.requests for each in columns]
-    yield "MB through the proxy", [f"{each.bytes / MEGABYTE:.1f}" for each in columns]
     yield f"pages delivered (of {wanted})", [each.delivered for each in columns]
     yield "fake pages delivered as data", [each.fake for each in columns]
     yield "URLs lost without a trace", [each.lost for each in columns]
     yield "URLs kept to be run again", [each.kept for each in columns]
     yield "blocks earned", [each.blocks for each in columns]
+    yield "kB paid per delivered page", [f"{each.bytes / KILOBYTE / max(1, each.delivered):.1f}" for each in columns]
+
+
+_COLUMNS: Final = """
+The last column counts the crawl and its replay together. Each page is in one of four lines: delivered, fake, lost or
+kept. Lost: no item came out of the spider and nothing is left to run again; there is a line in the log at best.
+"""
+_BLOCKS: Final = """
+A block: {host} shut the whole crawl out for a minute. A session that a site has had enough of is not counted as one:
+the two sites that do so to everybody did it {stock} times to stock Scrapy, which went on with the same sessions, and
+{guarded} times to scrapy_resiproxy, which took new ones.
+"""
 
 
 def remarks(played: Played) -> list[str]:
     """Return what the words of the table mean, wrapped to lines."""
-    paragraphs = [
-        "The last column counts the crawl and its replay together. Every page is either delivered, or fake, or lost, "
-        "or kept. Lost: no item came out of the spider, and nothing is left to run again; a line in the log at best.",
-        f"A block: {LIMITED_HOST} shut the whole crawl out for a minute. Using a session up is not counted as one: the "
-        f"two sites that do so to everybody did it {played.stock.sessions} times to stock Scrapy, which went on with "
-        f"the same sessions, and {played.guarded.sessions} times to scrapy_resiproxy, which took new ones.",
-    ]
+    sessions = {"stock": played.stock.sessions, "guarded": played.guarded.sessions}
+    paragraphs = [_COLUMNS, _BLOCKS.format(host=LIMITED_HOST, **sessions)]
     if played.fake:
         taken = {name: played.fake[name] for name in ("title", "cents")}
         paragraphs.insert(1, f"A fake page that stock Scrapy stored as {played.fake['asked']}: {taken}")
-    return [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, WIDTH)]
+    return [line for paragraph in paragraphs for line in textwrap.wrap(paragraph.strip(), WIDTH)]
 
 
 def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
-    """Run the demo; return 0, or 1 after one line on what went wrong."""
+    """Run the demo; return 0, 130 when it was interrupted, or 1 after one line on what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m scrapy_resiproxy.lab.demo", description=_DESCRIPTION)
-    parser.add_argument("--keep", metavar="DIR", type=Path, help="leave logs, items and dead letters in this new directory")
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="leave logs, items and dead letters in this new folder"
+    )
     kept: Path | None = parser.parse_args(argv).keep
-    directory = kept
     try:
-        directory = _directory(kept)
-        _run(day or Day(), directory)
+        directory = _new_directory(kept)
+        with _removed_unless_it_fails(directory) if kept is None else nullcontext():
+            _run(day or Day(), directory)
     except DemoError as error:
         print(f"The demo cannot go on: {error}", file=sys.stderr)
         return 1
@@ -91,13 +99,11 @@ def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
         print("Stopped.", file=sys.stderr)
         return 130
     if kept:
-        print(f"Logs, items and dead letters: {kept}")
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
+        print(f"Logs, items and dead letters are in {directory}")
     return 0
 
 
-def _directory(kept: Path | None) -> Path:
+def _new_directory(kept: Path | None) -> Path:
     """Return an empty directory. Raises DemoError."""
     try:
         if kept is None:
@@ -106,6 +112,19 @@ def _directory(kept: Path | None) -> Path:
     except OSError as error:
         raise DemoError(str(error)) from None
     return kept.resolve()
+
+
+@contextmanager
+def _removed_unless_it_fails(directory: Path) -> Iterator[None]:
+    """Remove `directory` after the block; an error's message names the logs in it, so then it stays."""
+    try:
+        yield
+    except DemoError:
+        raise
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _run(day: Day, directory: Path) -> None:

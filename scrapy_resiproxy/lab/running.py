@@ -9,7 +9,7 @@ import sys
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from scrapy_resiproxy.lab.admission import GatewayOptions
@@ -90,12 +90,14 @@ def running_lab(
     *,
     directory: Path | None = None,
     items: int = 2000,
+    stderr: IO[bytes] | None = None,
     **gateway: object,
 ) -> Iterator[RunningLab]:
     """Run a lab that plays `behaviours` (host → behaviour, or its text) for the time of the block.
 
-    `directory` keeps ``ca.pem`` and ``ledger.jsonl``; `gateway` takes options of :class:`GatewayOptions` by
-    name. Raises ValueError for a wrong behaviour or option, RuntimeError when the lab does not start.
+    `directory` keeps ``ca.pem`` and ``ledger.jsonl``, and the file `stderr` what the lab complains about (None: it
+    goes where ours goes); `gateway` takes options of :class:`GatewayOptions` by name. Raises ValueError for a wrong
+    behaviour or option, RuntimeError when the lab does not start.
     """
     options = build(GatewayOptions, "gateway", [(name, str(value)) for name, value in gateway.items()])
     command = [sys.executable, "-m", "scrapy_resiproxy.lab", "--until-eof", "--items", str(items)]
@@ -107,7 +109,11 @@ def running_lab(
         command += ["--dir", str(directory)]
     path = os.pathsep.join(filter(None, [str(_IMPORT_ROOT), os.environ.get("PYTHONPATH")]))
     with subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "PYTHONPATH": path},
     ) as process:
         try:
             line = process.stdout.readline() if process.stdout else b""

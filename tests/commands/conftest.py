@@ -50,6 +50,7 @@ class Base(scrapy.Spider):
                "category": getattr(self, "category", None)}
         if Path("follows").exists() and "/follow" not in response.url:
             yield response.follow("/follow", callback=self.parse_follow, meta=response.meta, dont_filter=True)
+        yield None
 
     def parse_follow(self, response):
         with open("follow-meta", "a") as file:
@@ -63,6 +64,14 @@ class ShopSpider(Base):
 
 class OtherSpider(Base):
     name = "other"
+    handle_httpstatus_list = [418]
+
+
+class SyncSpider(Base):
+    name = "sync"
+
+    def replay_request(self, request, letter):
+        return request.replace(url=request.url.replace("***", "fresh"))
 
 
 class RebuildSpider(Base):

@@ -96,3 +96,17 @@ def test_wrong_usage_is_one_line(args, message, project):
     assert project.run("deadletter", *args, code=2) == ""
     assert message in project.log.splitlines()[-1]
     assert "Traceback" not in project.log
+
+
+@pytest.mark.parametrize("command", ["deadletter", "replay"])
+def test_a_feed_that_cannot_be_read_is_one_line(command, project):
+    """A file that opens and then fails to be read."""
+    project.run(command, "/proc/self/mem", code=2)
+    assert project.log.splitlines()[-1].endswith("error: Input/output error")
+    assert "Traceback" not in project.log
+
+
+def test_scrapy_lists_the_commands(project):
+    output = project.run()
+    assert "deadletter    Show what the given dead-letter feeds hold" in output
+    assert "replay        Run the dead letters in the given feeds again" in output

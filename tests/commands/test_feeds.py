@@ -41,7 +41,11 @@ def test_the_deprecated_setting_counts_and_credentials_are_not_shown():
     [
         ("items.jl", {"format": "jsonlines"}, False),
         ("stdout:", {"format": "csv"}, False),
-        ("items.jl.gz", {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]}, True),
+        (
+            "items.jl.gz",
+            {"format": "jsonlines", "postprocessing": ["scrapy.extensions.postprocessing.GzipPlugin"]},
+            True,
+        ),
         ("ftp://host/items.jl", {"format": "jsonlines"}, True),
         ("items.odd", {"format": "odd"}, True),
     ],
@@ -55,8 +59,7 @@ def test_which_feeds_have_their_items_only_at_the_end(uri, options, late, tmp_pa
 
 
 def crawler_with(settings):
-    crawler = get_crawler(settings_dict=settings)
-    return crawler
+    return get_crawler(settings_dict=settings)
 
 
 def test_a_crawl_without_feeds_has_nothing_to_wait_for():

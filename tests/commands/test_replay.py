@@ -9,14 +9,24 @@ import time
 
 import pytest
 
+HTTPX = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
 MODES = {
     "asyncio reactor": {},
     "another reactor": {"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"},
     "no reactor": {
         "TWISTED_REACTOR_ENABLED": False,
-        "DOWNLOAD_HANDLERS": {scheme: "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler" for scheme in ("http", "https")},
+        "DOWNLOAD_HANDLERS": dict.fromkeys(("http", "https"), HTTPX),
     },
 }
+
+
+HOLD = """
+import sys
+from scrapy_resiproxy.deadletter.feed import Lock
+lock = Lock(sys.argv[1])
+print(1, flush=True)
+input()
+"""
 
 
 def urls(items):
@@ -55,7 +65,10 @@ def test_two_crawls_in_a_row_deliver_what_was_lost(mode, project, lost):
         "other: 1 replayed, 1 done, 0 failed again, 0 still open",
         "left: nothing",
     ]
-    assert {(url, item["category"]) for url, item in zip("123", sorted(project.items(), key=lambda item: item["url"]), strict=True)} == {
+    assert {
+        (url, item["category"])
+        for url, item in zip("123", sorted(project.items(), key=lambda item: item["url"]), strict=True)
+    } == {
         ("1", "books"),
         ("2", "books"),
         ("3", None),
@@ -152,8 +165,8 @@ def test_an_item_that_does_not_pass_the_pipelines_is_no_success(project, lost):
     feed = lost("/1")
     project.switch("item-fails")
     output = project.run("replay", feed, code=1)
-    assert "1 replayed, 0 done" in output
-    assert "done" not in project.states(feed)
+    assert "1 replayed, 0 done, 1 failed again" in output
+    assert project.states(feed) == {"superseded": 1}
     project.switch("item-fails", on=False)
     assert "1 replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
 
@@ -183,6 +196,21 @@ def test_a_page_with_follow_ups_is_done_when_the_crawl_has_finished(project, sit
     assert set((project.folder / "follow-meta").read_text().split()) == {"false"}
 
 
+def test_a_follow_up_that_fails_has_a_letter_of_its_own(project, site, lost):
+    feed = lost("/1")
+    project.switch("follows")
+    site.status["/follow"] = 503
+    assert "1 replayed, 1 done, 0 failed again" in project.run("replay", feed)
+    (letter,) = project.letters(project.feeds()[1])
+    assert (letter["request"]["url"], letter["replay_of"]) == (f"{site.root}/follow", None)
+
+
+def test_a_status_that_the_spider_handles_itself_is_a_page(project, site, lost):
+    feed = lost("/1", spider="other")
+    site.status["/1"] = 418
+    assert "1 replayed, 1 done" in project.run("replay", feed)
+
+
 def test_after_sigterm_no_further_crawl_is_started(project, site, lost):
     lost("/1")
     lost("/2", spider="other")
@@ -190,7 +218,6 @@ def test_after_sigterm_no_further_crawl_is_started(project, site, lost):
     process = project.start("replay", "deadletter/*/*.jsonl")
     wait_for(lambda: site.asked["/1"])
     process.send_signal(signal.SIGTERM)
-    time.sleep(0)
     site.gates["/1"].set()
     process.communicate(timeout=60)
     assert process.returncode == 1
@@ -283,9 +310,8 @@ def test_a_dry_run_says_what_would_run_and_runs_nothing(project, site, lost):
 
 def test_a_feed_that_is_being_replayed_has_its_own_exit_code(project, site, lost):
     feed = lost("/1")
-    hold = "import sys\nfrom scrapy_resiproxy.deadletter.feed import Lock\nlock = Lock(sys.argv[1])\nprint(1, flush=True)\ninput()"
     process = subprocess.Popen(
-        [sys.executable, "-c", hold, str(project.folder / feed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLD, str(project.folder / feed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     process.stdout.readline()
     try:
@@ -393,7 +419,9 @@ def test_letters_of_a_spider_or_a_method_that_is_gone_are_left(project, site, lo
     output = project.run("replay", feed, code=1)
     assert "gone: 1 letters are left, for this project has no spider of that name" in output
     assert "shop: 0 replayed, 0 done, 0 failed again, 0 still open, 1 could not be rebuilt" in output
-    assert f"{feed}:2 is left: request.callback is 'parse_gone'; it must be the name of a method of 'shop'" in project.log
+    assert (
+        f"{feed}:2 is left: request.callback is 'parse_gone'; it must be the name of a method of 'shop'" in project.log
+    )
     assert output.splitlines()[-1] == "left: 2 open"
     assert (site.asked, project.states(feed)) == ({}, {"open": 2})
 
@@ -406,6 +434,11 @@ def test_a_spider_may_rebuild_or_refuse_a_request(project, site, lost):
     assert site.asked == {"/?token=fresh": 1}
     assert "replay_request returned a str; it must be a Request or None" in project.log
     assert "RuntimeError: boom" in project.log
+
+
+def test_the_hook_need_not_be_async(project, site, lost):
+    assert "1 replayed, 1 done" in project.run("replay", lost("/?token=old", spider="sync"))
+    assert site.asked == {"/?token=fresh": 1}
 
 
 def test_what_cannot_be_rebuilt_is_left(project, site, lost):
@@ -432,6 +465,15 @@ def test_a_crawl_that_cannot_start_is_one_line_and_the_next_one_runs(project, lo
     assert 'shop {"category": "books"}: did not run, see the log' in output
     assert "other: 1 replayed, 1 done" in output
     assert "ValueError: no category" in project.log
+
+
+def test_spider_arguments_from_a_hostile_feed_do_no_more_than_fail(project, lost):
+    lost("/1", args={"crawler_or_spidercls": "x"})
+    lost("/2", args={"crawler": "x"})
+    lost("/3", spider="other")
+    output = project.run("replay", "deadletter/*/*.jsonl", code=1)
+    assert output.count("did not run, see the log") == 2
+    assert "other: 1 replayed, 1 done" in output
 
 
 def test_a_setting_replays_too(project, site, lost):
@@ -465,12 +507,18 @@ def test_a_wrong_setting_stops_the_crawl_before_its_start_requests(settings, mes
     assert site.asked == {}
 
 
-def test_an_offline_setting_needs_handlers_that_send_nothing(project, site):
+@pytest.mark.parametrize("add_on", [True, False])
+def test_an_offline_setting_needs_handlers_that_send_nothing(add_on, project, site):
     project.switch("broken")
     feed = project.crawl("/1")
     project.switch("broken", on=False)
     site.asked.clear()
     setting = ("-s", f"RESIPROXY_REPLAY={feed}", "-s", 'RESIPROXY_REPLAY_FILTER={"offline": true}')
+    project.settings["SPIDER_MIDDLEWARES"] = {"scrapy_resiproxy.ReplaySpiderMiddleware": 10}
+    if not add_on:
+        project.settings["ADDONS"] = {}
+        project.run("crawl", "shop", *setting, code=None, paths=["/start"])
+        assert "RESIPROXY_REPLAY_FILTER has offline set; that needs `scrapy replay --offline`" in project.log
     handler = "scrapy_resiproxy.components.offline.StoredPageHandler"
     schemes = ["http", "https", "ftp", "s3", "file", "data"]
     project.settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(schemes, handler)

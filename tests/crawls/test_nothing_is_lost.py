@@ -44,7 +44,7 @@ def test_a_kill_loses_no_request_that_has_failed_once(day: Any, seed: int) -> No
 
 def test_a_stopped_job_goes_on_where_it_was(day: Any) -> None:
     with day("flaky:p=0.5") as today:
-        running = today.start(pages(300), {**PATIENT, "JOBDIR": "job"})
+        running = today.start(pages(300), {**PATIENT, "JOBDIR": "job", "RESIPROXY_BACKOFF_BASE": 3})
         run_until(running, today, 200)
         running.send(signal.SIGTERM)
         first = running.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from OpenSSL import SSL
 from twisted.internet import reactor, ssl
 from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Factory, Protocol
@@ -39,6 +40,8 @@ class Origin(Protocol):
 
     def do_ok(self, method, headers, body):
         self._say(b"" if method == "HEAD" else b"hello", b"Content-Type: text/html", b"X-A: 1", b"X-A: 2")
+
+    do_ = do_ok
 
     def do_status(self, method, headers, body):
         self._say(b"gone", status=b"404 Not Here")
@@ -129,9 +132,9 @@ class Relay(Protocol):
                 self.transport.write(self._proxy.answer)
                 return
             self.transport.pauseProducing()
-            connectProtocol(
-                TCP4ClientEndpoint(reactor, "127.0.0.1", self._proxy.origin_port), _Far(self)
-            ).addCallback(self._joined)
+            connectProtocol(TCP4ClientEndpoint(reactor, "127.0.0.1", self._proxy.origin_port), _Far(self)).addCallback(
+                self._joined
+            )
 
     def _joined(self, far):
         self._far = far
@@ -170,6 +173,15 @@ class Proxy:
         self.port = self.listening.getHost().port
 
 
+class _Chain(ssl.DefaultOpenSSLContextFactory):
+    """Sends the whole chain, as a real origin does."""
+
+    def cacheContext(self):
+        self._context = SSL.Context(SSL.TLS_METHOD)
+        self._context.use_certificate_chain_file(self.certificateFileName)
+        self._context.use_privatekey_file(self.privateKeyFileName)
+
+
 class Site:
     """The origin, listening with *pem*; ``log`` holds method and path of every request."""
 
@@ -177,7 +189,5 @@ class Site:
         self.log = []
         factory = Factory()
         factory.protocol = lambda: Origin(self.log)
-        self.listening = reactor.listenSSL(
-            0, factory, ssl.DefaultOpenSSLContextFactory(pem, pem), interface="127.0.0.1"
-        )
+        self.listening = reactor.listenSSL(0, factory, _Chain(pem, pem), interface="127.0.0.1")
         self.port = self.listening.getHost().port

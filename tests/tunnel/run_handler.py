@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import sys
+import tempfile
 import traceback
+from pathlib import Path
 
 from scrapy.utils.reactor import install_reactor
 
@@ -18,16 +20,16 @@ from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, NotConfigured, NotSupported
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.test import get_crawler
 from tunnel_kit import CANARY, LOGIN
 from twisted.internet import reactor, task
 
 from scrapy_resiproxy.components.tunnel_handler import TunnelDownloadHandler, tunnels_of
 from scrapy_resiproxy.tunnel.errors import TunnelFailed
+from scrapy_resiproxy.tunnel.ledger import read_rows
 
-
-PATIENCE = 3.0
+PATIENCE = 30.0
 """Seconds after which a scenario hangs."""
 
 
@@ -63,11 +65,11 @@ class Lab:
         self.handlers.append(handler)
         return handler
 
-    def request(self, path="ok", *, host="localhost", login=LOGIN, session=None, proxy=None, **kwargs):
+    def request(self, path="ok", *, host="localhost", login=LOGIN, session=None, proxy=None, headers=(), **kwargs):
         meta = {"proxy": proxy or f"http://127.0.0.1:{self.proxy.port}", **kwargs.pop("meta", {})}
         if session:
             meta["_resiproxy"] = {"session": session}
-        headers = {"Proxy-Authorization": login} if login else {}
+        headers = {**dict(headers), **({"Proxy-Authorization": login} if login else {})}
         return Request(f"https://{host}:{self.site.port}/{path}", meta=meta, headers=headers, **kwargs)
 
     async def get(self, handler, path="ok", **kwargs):
@@ -289,7 +291,7 @@ async def the_numbers_are_published_when_the_spider_closes(lab):
     await crawler.signals.send_catch_log_async(signals.spider_opened, spider=crawler.spider)
     await until(lambda: crawler.stats.get_value("resiproxy/tunnel/opened_count") == 1)
     await crawler.signals.send_catch_log_async(signals.spider_closed, spider=crawler.spider, reason="finished")
-    assert not lab.proxy.open or await until(lambda: not lab.proxy.open) is None
+    await until(lambda: not lab.proxy.open)
     stats = crawler.stats.get_stats()
     assert stats["resiproxy/tunnel/reused_count"] == 1
     assert stats["resiproxy/tunnel/close_reason_count/shutdown"] == 1
@@ -341,8 +343,38 @@ async def switched_off_it_only_delegates(lab):
         assert (await lab.get(handler)).body == b"elsewhere"
 
 
+async def every_tunnel_leaves_a_line_in_the_ledger(lab):
+    with tempfile.TemporaryDirectory() as folder:
+        handler = lab.handler(RESIPROXY_TUNNEL_LEDGER=f"{folder}/%(name)s-%(time)s.tsv")
+        await lab.get(handler, session="a")
+        await lab.get(handler, session="a")
+        await lab.get(handler, session="b")
+        await handler.close()
+        [path] = Path(folder).iterdir()
+        assert path.name.startswith("default_spider_name-20") or path.name.startswith("x-20"), path.name
+        first, second = read_rows(path)
+        assert (first.session, first.requests, first.reason) == ("a", 2, "shutdown")
+        assert (second.session, second.origin) == ("b", f"localhost:{lab.site.port}")
+        assert CANARY not in path.read_text()
+
+
+async def a_ledger_that_cannot_be_written_any_more_is_given_up(lab):
+    with tempfile.TemporaryDirectory() as folder:
+        handler = lab.handler(RESIPROXY_TUNNEL_LEDGER=f"{folder}/l.tsv")
+        handler._ledger._file.close()
+        handler._ledger._file = open("/dev/full", "w")  # noqa: SIM115
+        await lab.get(handler)
+        await handler.close()
+        assert handler._ledger is None
+
+
 async def a_wrong_setting_stops_it_with_one_line(lab):
-    for name, value in (("RESIPROXY_TUNNEL_MAX", 0), ("DOWNLOAD_TLS_MIN_VERSION", "TLSv9")):
+    for name, value in (
+        ("RESIPROXY_TUNNEL_MAX", 0),
+        ("DOWNLOAD_TLS_MIN_VERSION", "TLSv9"),
+        ("RESIPROXY_TUNNEL_LEDGER", "/proc/nowhere/l.tsv"),
+        ("RESIPROXY_TUNNEL_LEDGER", "l-%(spider)s.tsv"),
+    ):
         try:
             lab.handler(**{name: value})
         except NotConfigured as error:
@@ -353,8 +385,11 @@ async def a_wrong_setting_stops_it_with_one_line(lab):
 
 
 async def it_needs_a_reactor(lab):
+    crawler = get_crawler(Spider)
+    crawler.settings.frozen = False
+    crawler.settings.set("TWISTED_REACTOR_ENABLED", False)
     try:
-        lab.handler(TWISTED_REACTOR_ENABLED=False)
+        TunnelDownloadHandler(crawler)
     except NotConfigured as error:
         assert "reactor" in str(error)
     else:
@@ -420,8 +455,10 @@ async def main(good, foreign):
     report = {}
     for name, scenario in SCENARIOS.items():
         try:
-            await asyncio.wait_for(scenario(lab), PATIENCE)
-            await asyncio.wait_for(lab.reset(), PATIENCE)
+            try:
+                await asyncio.wait_for(scenario(lab), PATIENCE)
+            finally:
+                await asyncio.wait_for(lab.reset(), PATIENCE)
             report[name] = "as claimed"
         except Exception:
             report[name] = traceback.format_exc()

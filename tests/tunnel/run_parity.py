@@ -22,6 +22,8 @@ HANDLERS = {
     "stock": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler",
     "ours": "scrapy_resiproxy.components.tunnel_handler.TunnelDownloadHandler",
 }
+
+
 def request_for(name, site, proxy):
     path, _, how = name.partition(" ")
     method = next((m for m in ("HEAD", "POST", "PUT", "DELETE") if m in how), "GET")
@@ -69,7 +71,8 @@ def describe(response):
         "flags": response.flags,
         "protocol": response.protocol,
         "ip": str(response.ip_address),
-        "certificate": response.certificate is not None and response.certificate.getSubject().get("commonName", b"").decode(),
+        "certificate": response.certificate is not None
+        and response.certificate.getSubject().get("commonName", b"").decode(),
     }
 
 

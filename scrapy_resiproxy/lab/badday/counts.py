@@ -1,4 +1,4 @@
-"""What came of a crawl: the lab's ledger for what was sent, the items for what arrived, the letters for what is kept."""
+"""What came of a crawl: the lab's ledger tells what was sent, the items what arrived, the letters what is kept."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ of the lines below ``ADDONS``: it sets ``RESIPROXY_PROXY``, here in the environm
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from scrapy_resiproxy.lab.badday.base import *  # noqa: F403 - a settings module is a list of names
@@ -25,6 +26,6 @@ RESIPROXY_CIRCUIT_COOLDOWN_MAX: Final = 2.0
 # Once it is back, its load grows for so long before all may go again (default 60).
 RESIPROXY_CIRCUIT_RECOVERY: Final = 3.0
 # A site that was gone for so long is given up for this run; its requests become dead letters (default 900).
-RESIPROXY_TARGET_GIVE_UP: Final = 14.0
+RESIPROXY_TARGET_GIVE_UP: Final = float(os.environ.get("BADDAY_GIVE_UP", "14"))
 # How long the budget of retries looks back (default 60).
 RESIPROXY_BUDGET_WINDOW: Final = 10.0

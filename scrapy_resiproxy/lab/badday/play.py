@@ -24,6 +24,7 @@ PROGRESS_EVERY: Final = 5.0
 """Seconds between two lines."""
 TIME_LIMIT: Final = 150.0
 """Seconds after which a crawl is taken to hang."""
+LOG: Final = "scrapy.log"
 LETTERS_REMAIN: Final = 1
 """The exit code with which ``scrapy replay`` says so."""
 _IMPORT_ROOT: Final = Path(__file__).parents[3]
@@ -49,17 +50,22 @@ def play(day: Day, directory: Path, say: Callable[[str], None]) -> Played:
     """Play `day` with stock Scrapy, with scrapy_resiproxy, and replay what the latter kept.
 
     `directory` gets two project directories, ``stock`` and ``guarded``, with logs, items and dead letters, and ``lab``
-    with the ledger. Raises DemoError.
+    with the ledger. `say` gets a line each time that there is something to tell. Raises DemoError.
     """
+    behaviours = {site.host: site.behaviour for site in day.sites()}
+    said = directory / "lab.log"
     try:
-        with running_lab({site.host: site.behaviour for site in day.sites()}, directory=directory / "lab") as lab:
+        with said.open("wb") as stream, running_lab(behaviours, directory=directory / "lab", stderr=stream) as lab:
             return _Play(day, directory, lab, say).run()
-    except (RuntimeError, OSError) as error:
-        raise DemoError(str(error)) from None
+    except RuntimeError:
+        raise DemoError(f"the lab did not start: {_last_line(said)}") from None
+    except OSError as error:
+        raise DemoError(f"{error} (see {said})") from None
 
 
 class _Play:
     def __init__(self, day: Day, directory: Path, lab: RunningLab, say: Callable[[str], None]) -> None:
+        self._day = day
         self._urls = [url for site in day.sites() for url in site.urls()]
         self._stock = directory / "stock"
         self._guarded = directory / "guarded"
@@ -84,18 +90,17 @@ class _Play:
         before = self._lab.summary()["requests"]
         self._scrapy(directory, "crawl", "badday")
         if self._lab.summary()["requests"] == before:
-            raise DemoError(f"the crawl sent no request: {_last_line(directory)}")
+            raise DemoError(f"the crawl sent no request: {_last_line(directory / LOG)}")
 
     def _replay(self) -> None:
-        letters = [str(path.relative_to(self._guarded)) for path in letter_files(self._guarded)]
-        if not letters:
+        if not letter_files(self._guarded):
             return
-        self._say(f"3 of 4: {DOWN_HOST} is up again, and the dead letters are replayed: scrapy replay")
+        self._say("3 of 4: the parser is mended and runs on the pages that were kept: scrapy replay --offline")
+        mended = ("-s", "BADDAY_PARSER_MENDED=True", "deadletter/*/*.jsonl")
+        self._scrapy(self._guarded, "replay", "--offline", "--reason", "parse_error", *mended)
+        self._say(f"4 of 4: {DOWN_HOST} is up again, and its dead letters are run: scrapy replay")
         self._lab.set_behaviour(DOWN_HOST, "ok")
-        self._scrapy(self._guarded, "replay", *letters)
-        self._say("4 of 4: the parser is mended and runs on the pages that were kept: scrapy replay --offline")
-        mended = "BADDAY_PARSER_MENDED=True"
-        self._scrapy(self._guarded, "replay", "--offline", "--reason", "parse_error", "-s", mended, *letters)
+        self._scrapy(self._guarded, "replay", *mended)
 
     def _scrapy(self, directory: Path, *command: str) -> None:
         """Run a scrapy command in `directory`, whose name is that of its settings module."""
@@ -104,16 +109,17 @@ class _Play:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_IMPORT_ROOT), os.environ.get("PYTHONPATH")])),
             "SCRAPY_SETTINGS_MODULE": f"scrapy_resiproxy.lab.badday.{name}",
+            "BADDAY_GIVE_UP": str(self._day.give_up),
             "BADDAY_PROXY" if name == "stock" else "RESIPROXY_PROXY": self._lab.proxy("{session}"),
         }
-        with (directory / "scrapy.log").open("ab") as log:
+        with (directory / LOG).open("ab") as log:
             code = self._watched(
                 subprocess.Popen(  # noqa: S603
                     [sys.executable, "-m", "scrapy", *command], cwd=directory, env=environment, stdout=log, stderr=log
                 )
             )
         if code not in {0, LETTERS_REMAIN if command[0] == "replay" else 0}:
-            raise DemoError(f"scrapy {command[0]} ended with exit code {code}: {_last_line(directory)}")
+            raise DemoError(f"scrapy {command[0]} ended with exit code {code}: {_last_line(directory / LOG)}")
 
     def _watched(self, process: subprocess.Popen[bytes]) -> int:
         """Say every few seconds how far it is; return the exit code. It does not outlive an error here."""
@@ -122,9 +128,12 @@ class _Play:
             try:
                 while (waited := time.monotonic() - began) < TIME_LIMIT:
                     try:
-                        return process.wait(PROGRESS_EVERY)
+                        code = process.wait(PROGRESS_EVERY)
                     except subprocess.TimeoutExpired:
                         self._say_how_far(waited + PROGRESS_EVERY)
+                        continue
+                    self._say_how_far(time.monotonic() - began)
+                    return code
                 raise DemoError(f"a crawl did not end within {TIME_LIMIT:g} seconds")
             finally:
                 if process.poll() is None:
@@ -133,14 +142,14 @@ class _Play:
     def _say_how_far(self, seconds: float) -> None:
         ledger = self._lab.summary()
         good = ledger["outcomes"].get("ok", 0)
-        self._say(f"    {seconds:3.0f} s: {ledger['requests']} requests sent, {good} good pages")
+        self._say(f"    {seconds:3.0f} s: {ledger['requests']} requests sent, {good} good pages came back")
 
     def _count(self, directory: Path) -> Counts:
         return count(directory, self._urls, self._lab.summary(), limited=LIMITED_HOST)
 
 
-def _last_line(directory: Path) -> str:
-    log = directory / "scrapy.log"
+def _last_line(log: Path) -> str:
+    """Return the last error in `log`, or its last line, and where to find the rest."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     errors = [line for line in lines if " ERROR: " in line or " CRITICAL: " in line] or lines
-    return f"{errors[-1] if errors else 'without a word'} (see {log})"
+    return f"{errors[-1] if errors else 'it said nothing'} (see {log})"

@@ -21,9 +21,12 @@ class BadDaySpider(scrapy.Spider):
     name = "badday"
 
     async def start(self) -> AsyncIterator[Any]:
-        urls: list[str] = json.loads(Path(self.settings["BADDAY_URLS"]).read_text(encoding="utf-8"))
-        for url in urls:
+        for url in self._wanted():
             yield scrapy.Request(url, cb_kwargs={"asked": url})
+
+    def _wanted(self) -> list[str]:
+        urls: list[str] = json.loads(Path(self.settings["BADDAY_URLS"]).read_text(encoding="utf-8"))
+        return urls
 
     def validate_response(self, response: Response) -> bool:
         """Say what a good page is; scrapy_resiproxy asks before the page is parsed."""

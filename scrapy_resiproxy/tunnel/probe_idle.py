@@ -1,0 +1,140 @@
+"""How long a tunnel may idle, who closes it, and whether pings keep it: measured on tunnels that do nothing else."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+from scrapy_resiproxy.tunnel.probe_wire import StageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy_resiproxy.tunnel.probe import Opener
+
+STEPS: Final = (0.06, 0.09, 0.12, 0.17, 0.23, 0.34, 0.5, 0.67, 0.84, 1.0)
+"""Shares of the longest wait at which a tunnel of its own is tried: a silent drop shows between two of them."""
+_PATIENCE: Final = 5.0
+_PINGS_PER_TIMEOUT: Final = 3
+_TIMEOUTS_TO_OUTLIVE: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What became of tunnels that said nothing."""
+
+    closed_after: float | None
+    """Seconds until the other side closed; None if it did not within the wait."""
+    closed_by: str | None
+    """``origin`` if it ended TLS itself, ``peer`` if there is no telling."""
+    promised: float | None
+    """Seconds that the origin says it keeps an idle connection."""
+    alive_after: float
+    """The longest silence after which a tunnel still worked."""
+    dead_after: float | None
+    """The shortest silence after which a tunnel no longer worked although nobody had closed it."""
+
+    @property
+    def dropped_silently(self) -> bool:
+        return self.dead_after is not None and (self.closed_after is None or self.dead_after < self.closed_after)
+
+    @property
+    def timeout(self) -> float | None:
+        """The idle timeout, as far as it is known for sure; None when there is none within the wait."""
+        return self.alive_after if self.dropped_silently else self.closed_after
+
+    @property
+    def origin_closes(self) -> bool:
+        """True when it is the origin, not the proxy, that ends idle tunnels."""
+        if self.closed_after is None:
+            return False
+        told = self.promised is not None and self.closed_after >= 0.9 * self.promised
+        return self.closed_by == "origin" or told
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What became of a tunnel that was pinged."""
+
+    interval: float
+    lived: float
+    """Seconds."""
+    died: bool
+
+
+class Wait:
+    """Waiting that can be called off, and shows how far it is. *clock* gives seconds."""
+
+    def __init__(self, clock: Callable[[], float], show: Callable[[float], None]) -> None:
+        self._clock = clock
+        self._show = show
+        self.off = Event()
+
+    def until(self, moment: float) -> bool:
+        """Wait for *moment*; False when it was called off before."""
+        while (left := moment - self._clock()) > 0:
+            self._show(left)
+            if self.off.wait(min(1.0, left)):
+                return False
+        return True
+
+
+def measure_silence(
+    open_line: Opener, longest: float, clock: Callable[[], float], show: Callable[[float], None]
+) -> Silence:
+    """Let one tunnel idle until it is closed, and others, each to be tried once, to find silent drops.
+
+    Takes *longest* seconds at most, and a few more for what does not answer. Raises ``StageFailed`` when the first
+    tunnel does not open; a tunnel that the port will not open besides is left out.
+    """
+    first = open_line()
+    wait = Wait(clock, show)
+    with ThreadPoolExecutor(len(STEPS) + 1) as pool:
+        trials = [pool.submit(_trial, open_line, step * longest, wait) for step in STEPS]
+        start = clock()
+        watcher = pool.submit(first.wait_for_end, longest)
+        watcher.add_done_callback(lambda ended: wait.off.set() if ended.result() else None)
+        wait.until(start + longest)
+        by = watcher.result()
+        closed_after = clock() - start if by is not None else None
+        results = [trial.result() for trial in trials]
+    first.close()
+    return Silence(
+        closed_after,
+        by,
+        first.promised,
+        alive_after=max((age for age, alive in results if alive), default=0.0),
+        dead_after=min((age for age, alive in results if alive is False), default=None),
+    )
+
+
+def _trial(open_line: Opener, age: float, wait: Wait) -> tuple[float, bool | None]:
+    """Try a tunnel after *age* seconds of silence; None when there was no trial."""
+    try:
+        line = open_line()
+    except StageFailed:
+        return age, None
+    try:
+        return age, line.alive(_PATIENCE) if not wait.off.wait(age) else None
+    finally:
+        line.close()
+
+
+def measure_warmth(
+    open_line: Opener, timeout: float, longest: float, clock: Callable[[], float], show: Callable[[float], None]
+) -> Warmth:
+    """Ping a tunnel at a third of *timeout* for three timeouts, at most *longest* seconds."""
+    line = open_line()
+    interval, start = timeout / _PINGS_PER_TIMEOUT, clock()
+    wait = Wait(clock, show)
+    end = start + min(longest, _TIMEOUTS_TO_OUTLIVE * timeout)
+    try:
+        while clock() < end:
+            wait.until(clock() + interval)
+            if not line.alive(_PATIENCE):
+                return Warmth(interval, clock() - start, died=True)
+    finally:
+        line.close()
+    return Warmth(interval, clock() - start, died=False)

@@ -1,0 +1,188 @@
+"""Beside everything else that a Scrapy project has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from days import VALIDATED, pages
+
+
+def test_the_middleware_alone_does_what_one_component_can(day: Any) -> None:
+    with day("flaky:p=0.3") as today:
+        crawled = today.crawl(
+            pages(60),
+            {
+                "DOWNLOADER_MIDDLEWARES": {
+                    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+                    "scrapy_resiproxy.ResiproxyMiddleware": 585,
+                }
+            },
+            addon=False,
+        )
+    assert len(crawled.good) == 60
+    assert crawled.stats["retry/count"] > 5
+    assert crawled.stats["finish_reason"] == "finished"
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "none", "epoll"])
+def test_every_run_mode(day: Any, reactor: str) -> None:
+    settings = {
+        "asyncio": {},
+        "none": {"TWISTED_REACTOR_ENABLED": False},
+        "epoll": {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"},
+    }[reactor]
+    with day("flaky:p=0.3") as today:
+        crawled = today.crawl(pages(60), settings)
+    assert len(crawled.good) == 60
+    assert crawled.letters == []
+
+
+def test_observing_changes_nothing_and_counts(day: Any) -> None:
+    with day("flaky:p=0.3") as today:
+        crawled = today.crawl(
+            pages(60), {"RESIPROXY_MODE": "observe", "HTTPPROXY_ENABLED": True, "RESIPROXY_PROXY": None},
+        )
+        direct = today.lab.summary()["requests"]
+    # No proxy of ours is set, so nothing reached the lab: the host names do not exist.
+    assert direct == 0
+    assert crawled.letters == []
+    assert crawled.stats["resiproxy/outcome_count/transient"] >= 60
+    assert crawled.stats["resiproxy/retry_count"] == 0
+
+
+def test_a_site_without_a_proxy(day: Any) -> None:
+    with day("flaky:p=0.3") as today:
+        urls = [f"{today.lab.site}/shop.example/item/{number}" for number in range(40)]
+        crawled = today.crawl(urls, {"RESIPROXY_PROXY": None})
+    assert len(crawled.good) == 40
+
+
+def test_the_users_own_proxy_stays_his(day: Any) -> None:
+    source = """
+class OwnProxySpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        import os
+        return super().request(url, meta={"proxy": os.environ["OWN_PROXY"]}, **kwargs)
+"""
+    with day("flaky:p=0.3") as today:
+        source = source.replace('os.environ["OWN_PROXY"]', repr(today.lab.proxy("mine")))
+        crawled = today.crawl(pages(30), spider=source, name="OwnProxySpider")
+        sessions = set(today.lab.summary()["gateway"]["sessions"])
+    assert len(crawled.good) == 30
+    assert sessions == {"mine"}
+
+
+def test_a_named_session_keeps_one_exit_and_is_never_replaced(day: Any) -> None:
+    source = """
+class NamedSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta={"resiproxy_session": "basket"}, **kwargs)
+"""
+    with day("block403:pages=10") as today:
+        crawled = today.crawl(pages(30), spider=source, name="NamedSpider")
+        sessions = today.lab.summary()["gateway"]["sessions"]
+    assert len(sessions) == 1
+    assert len(crawled.good) == 10
+    assert {error["error"] for error in crawled.errors} == {"SessionLost"}
+    assert {letter["reason"] for letter in crawled.letters} == {"session_lost"}
+
+
+def test_children_with_copied_meta_start_afresh(day: Any) -> None:
+    source = """
+class CopySpider(ProbeSpider):
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url.endswith("/item/1"):
+            for number in range(100, 130):
+                url = response.urljoin(f"/item/{number}")
+                yield Request(url, self.parse, errback=self.failed, meta=response.meta)
+"""
+    with day("block403:pages=8") as today:
+        crawled = today.crawl(pages(2), spider=source, name="CopySpider")
+        sessions = today.lab.summary()["gateway"]["sessions"]
+    assert len(crawled.good) == 32
+    assert len(sessions) > 3, "children must not inherit their parent's session"
+
+
+def test_a_cached_block_page_is_fetched_again(day: Any) -> None:
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "cache", **VALIDATED, "RESIPROXY_SESSIONS_PER_TARGET": 1}
+    with day("softblock:pages=0") as today:
+        first = today.crawl(pages(3), {**settings, "RETRY_TIMES": 0})
+        today.lab.set_behaviour("shop.example", "ok")
+        second = today.crawl(pages(3), settings)
+    assert first.good == []
+    assert {page["url"] for page in second.good} == set(pages(3))
+    assert "canary" not in second.text_of_all_files()
+
+
+def test_the_cache_holds_no_credentials(day: Any) -> None:
+    with day("ok", password="canary-pa55") as today:
+        crawled = today.crawl(pages(3), {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "cache", "JOBDIR": "job"})
+    assert len(crawled.good) == 3
+    text = crawled.text_of_all_files()
+    assert "canary-pa55" not in text
+    assert "Proxy-Authorization" not in text
+
+
+def test_media_files_and_robots_txt_go_through_the_proxy_too(day: Any) -> None:
+    source = """
+class MediaSpider(ProbeSpider):
+    custom_settings = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}, "FILES_STORE": "files"}
+
+    def parse(self, response):
+        yield from super().parse(response)
+        yield {"file_urls": [response.urljoin(f"/item/{number}") for number in range(500, 520)]}
+"""
+    with day("flaky:p=0.3") as today:
+        crawled = today.crawl(
+            pages(2), {"ROBOTSTXT_OBEY": True}, spider=source, name="MediaSpider",
+        )
+        hosts = today.lab.summary()["hosts"]["shop.example"]
+    assert len(crawled.good) == 2
+    assert crawled.stats["file_count"] == 20
+    assert crawled.stats["robotstxt/response_count"] == 1
+    assert hosts["requests"] >= 23
+
+
+def test_autothrottle_beside_it(day: Any) -> None:
+    with day("flaky:p=0.3") as today:
+        crawled = today.crawl(pages(20), {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05})
+    assert len(crawled.good) == 20
+
+
+def test_a_second_retry_layer_is_refused_in_one_line(day: Any) -> None:
+    with day("ok") as today:
+        crawled = today.crawl(
+            pages(2),
+            {"DOWNLOADER_MIDDLEWARES": {"scrapy.downloadermiddlewares.retry.RetryMiddleware": 550}},
+        )
+        assert today.lab.summary()["requests"] == 0
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert len([line for line in crawled.log.splitlines() if "two retry layers multiply" in line]) == 1
+    assert "Traceback" not in crawled.log
+
+
+WRONG = {
+    "ratio": ({"RESIPROXY_BUDGET_RATIO": -1}, "RESIPROXY_BUDGET_RATIO is -1; it must be a number from 0 to 10."),
+    "word": ({"RESIPROXY_MODE": "watch"}, "RESIPROXY_MODE is 'watch'; it must be 'enforce' or 'observe'."),
+    "proxy": ({"RESIPROXY_PROXY": "ftp://user:canary-pa55@x:1"}, "RESIPROXY_PROXY"),
+    "provider": ({"RESIPROXY_PROVIDER": "nobody"}, "RESIPROXY_PROXY"),
+    "target": ({"RESIPROXY_TARGETS": {"a.example": {"validater": 1}}}, "has the key 'validater'"),
+    "validator": ({"RESIPROXY_TARGETS": {"a.example": {"validator": "no.such"}}}, "['validator']"),
+    "feed": ({"RESIPROXY_DEADLETTER_FILE": "urls.json/x.jsonl"}, "RESIPROXY_DEADLETTER_FILE"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_setting_stops_the_crawl_with_one_line(day: Any, name: str) -> None:
+    settings, expected = WRONG[name]
+    with day("ok") as today:
+        crawled = today.crawl(pages(2), settings)
+        assert today.lab.summary()["requests"] == 0
+    said = crawled.lines("ERROR")
+    assert len(said) == 1
+    assert expected in said[0]
+    assert "Traceback" not in crawled.log
+    assert "canary-pa55" not in crawled.log
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"

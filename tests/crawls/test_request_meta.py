@@ -1,0 +1,171 @@
+"""What a request can ask for, and what its response tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from days import pages
+
+STOCK_QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
+
+
+def spider(meta: str = "{}", more: str = "") -> dict[str, str]:
+    source = f"""
+class MetaSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta={meta}, **kwargs)
+{more}
+"""
+    return {"spider": source, "name": "MetaSpider"}
+
+
+def test_the_story_of_a_page_tells_every_attempt(day: Any) -> None:
+    with day("flaky:p=1") as today:
+        crawled = today.crawl(pages(3))
+    for page in crawled.good:
+        story = page["story"]
+        assert [attempt["class"] for attempt in story["attempts"]] == ["transient", "ok"]
+        assert story["attempts"][0]["reason"] == "unavailable"
+        assert len(story["session"]) == 8
+    assert len({page["story"]["key"] for page in crawled.good}) == 3
+
+
+def test_nothing_of_ours_is_left_in_the_meta(day: Any) -> None:
+    more = """
+    def parse(self, response):
+        yield from super().parse(response)
+        left = [key for key in response.meta if key.startswith("_resiproxy") or key in ("proxy", "cookiejar")]
+        self.note("left", keys=left, errback=response.request.errback.__name__, filtered=response.request.dont_filter)
+"""
+    with day("flaky:p=0.5") as today:
+        crawled = today.crawl(pages(20), **spider(more=more))
+    left = [note for note in crawled.notes if note["kind"] == "left"]
+    assert len(left) == 20
+    assert {(tuple(note["keys"]), note["errback"], note["filtered"]) for note in left} == {((), "failed", False)}
+
+
+def test_dont_retry_and_max_retry_times_are_kept(day: Any) -> None:
+    quiet = {"RESIPROXY_CIRCUIT_CONSECUTIVE": 1000, "RESIPROXY_CIRCUIT_MIN_REQUESTS": 1000}
+    with day("down") as today:
+        crawled = today.crawl(pages(4), quiet, **spider('{"dont_retry": True}'))
+        assert today.lab.summary()["requests"] == 4
+        assert {letter["reason"] for letter in crawled.letters} == {"dont_retry"}
+        today.lab.reset()
+        today.crawl(pages(4), quiet, **spider('{"max_retry_times": 1}'))
+        assert today.lab.summary()["requests"] == 8
+
+
+def test_a_request_that_may_not_be_sent_twice_is_not(day: Any) -> None:
+    with day("flaky:p=1") as today:
+        crawled = today.crawl(pages(4), **spider('{"resiproxy_idempotent": False}'))
+        assert today.lab.summary()["requests"] == 4
+    assert {letter["reason"] for letter in crawled.letters} == {"dont_retry"}
+
+
+def test_a_target_of_ones_own_shares_one_guard(day: Any) -> None:
+    with day({"a.example": "down", "b.example": "down"}) as today:
+        crawled = today.crawl(
+            [*pages(30, "a.example"), *pages(30, "b.example")], **spider('{"resiproxy_target": "both"}')
+        )
+        sent = today.lab.summary()["requests"]
+    assert sent <= 20
+    assert {letter["target"] for letter in crawled.letters} == {"both"}
+    assert crawled.stats["resiproxy/circuit/state/both"] == "open"
+
+
+def test_hosts_of_a_group_share_one_guard(day: Any) -> None:
+    targets = {"a.example": {"group": "shop"}, "b.example": {"group": "shop"}}
+    with day({"a.example": "down", "b.example": "down"}) as today:
+        crawled = today.crawl([*pages(30, "a.example"), *pages(30, "b.example")], {"RESIPROXY_TARGETS": targets})
+        sent = today.lab.summary()["requests"]
+    assert sent <= 24
+    assert {letter["target"] for letter in crawled.letters} == {"shop"}
+
+
+def test_a_key_of_ones_own_names_the_page(day: Any) -> None:
+    with day("ok") as today:
+        crawled = today.crawl(pages(1), **spider('{"resiproxy_key": "the page"}'))
+    assert crawled.good[0]["story"]["key"] == "the page"
+
+
+def test_a_direct_target_goes_without_a_proxy(day: Any) -> None:
+    with day("ok") as today:
+        url = today.lab.site + "/shop.example/item/1"
+        crawled = today.crawl([url], {"RESIPROXY_TARGETS": {"127.0.0.1": {"proxy": None}}})
+        sessions = today.lab.summary()["gateway"]["sessions"]
+    assert len(crawled.good) == 1
+    assert sessions == {}
+
+
+def test_cookies_belong_to_the_session(day: Any) -> None:
+    more = """
+    def parse(self, response):
+        yield from super().parse(response)
+        self.note("cookie", sent=response.request.headers.get("Cookie", b"").decode())
+"""
+    with day("ok") as today:
+        crawled = today.crawl(pages(30), {"COOKIES_DEBUG": True}, **spider(more=more))
+    assert len(crawled.good) == 30
+
+
+def test_signals_tell_what_happens(day: Any) -> None:
+    more = """
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        from scrapy_resiproxy import signals
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        for name in ("outcome_classified", "retry_scheduled", "session_retired", "circuit_opened",
+                     "circuit_half_opened", "circuit_closed", "request_dead_lettered"):
+            crawler.signals.connect(spider.listener(name), getattr(signals, name), weak=False)
+        return spider
+
+    def listener(self, name):
+        def heard(**kwargs):
+            self.note("signal", name=name, arguments=sorted(set(kwargs) - {"signal", "sender"}))
+        return heard
+"""
+    with day({"shop.example": "outage:duration=1", "wall.example": "block403:pages=5", "gone.example": "down"}) as today:
+        crawled = today.crawl(
+            [*pages(30), *pages(20, "wall.example"), *pages(5, "gone.example")], **spider(more=more)
+        )
+    heard = Counter(note["name"] for note in crawled.notes if note["kind"] == "signal")
+    assert set(heard) == {
+        "outcome_classified",
+        "retry_scheduled",
+        "session_retired",
+        "circuit_opened",
+        "circuit_half_opened",
+        "circuit_closed",
+        "request_dead_lettered",
+    }
+    assert heard["request_dead_lettered"] == len(crawled.letters)
+
+
+def test_another_priority_queue_is_lived_with(day: Any) -> None:
+    with day("outage:duration=1") as today:
+        crawled = today.crawl(pages(60), {**STOCK_QUEUE, "RESIPROXY_TARGET_GIVE_UP": 60})
+        sent = today.lab.summary()["requests"]
+    assert len(crawled.good) == 60
+    assert sent <= 1.3 * 60
+    assert crawled.letters == []
+
+
+def test_what_other_middlewares_raise_on_the_way_back_is_not_lost(day: Any) -> None:
+    more = """
+class Spoiler:
+    seen = set()
+
+    def process_response(self, request, response, spider=None):
+        if request.url not in self.seen:
+            self.seen.add(request.url)
+            raise OSError("not a gzip file")
+        return response
+"""
+    settings = {"DOWNLOADER_MIDDLEWARES": {"spider_under_test.Spoiler": 595}}
+    with day("ok") as today:
+        crawled = today.crawl(pages(10), settings, **spider(more=more))
+        sent = today.lab.summary()["requests"]
+    assert len(crawled.good) == 10
+    assert sent == 20
+    assert crawled.errors == crawled.letters == []
