@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         lacks_text,
         min_items,
         min_length,
+        not_stub,
+        url_lacks,
         validated_by,
     )
     from scrapy_resiproxy.components.extension import ResiproxyExtension
@@ -65,6 +67,8 @@ __all__ = [
     "lacks_text",
     "min_items",
     "min_length",
+    "not_stub",
+    "url_lacks",
     "validated_by",
 ]
 

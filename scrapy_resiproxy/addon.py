@@ -8,6 +8,9 @@ from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.utils.misc import load_object
 
+from scrapy_resiproxy.components.replay import replay_settings
+from scrapy_resiproxy.settings_reader import mapping
+
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
@@ -15,6 +18,8 @@ MIDDLEWARE = "scrapy_resiproxy.ResiproxyMiddleware"
 PRIORITY = 585
 QUEUE = "scrapy_resiproxy.GuardedPriorityQueue"
 STOCK_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
+ABOVE_COMMAND_LINE = 50
+"""What a replay must not share with an ordinary run is switched off, whatever else says."""
 TUNNEL_HANDLER = "scrapy_resiproxy.TunnelDownloadHandler"
 
 
@@ -34,6 +39,9 @@ class Addon:
         settings.setdefault_in_component_priority_dict(
             "SPIDER_MIDDLEWARES", _named("scrapy_resiproxy.ReplaySpiderMiddleware"), 10
         )
+        if settings.get("RESIPROXY_REPLAY"):
+            for name, value in replay_settings(settings, offline=_is_offline(settings)).items():
+                settings.set(name, value, priority=ABOVE_COMMAND_LINE)
         if not observing:
             settings.set("SCHEDULER_PRIORITY_QUEUE", QUEUE, priority="addon")
             self._warm_tunnels(settings)
@@ -50,6 +58,13 @@ class Addon:
             handlers = settings.getdict("DOWNLOAD_HANDLERS")
             if "https" not in handlers:
                 settings.set("DOWNLOAD_HANDLERS", {**handlers, "https": TUNNEL_HANDLER}, priority="addon")
+
+
+def _is_offline(settings: BaseSettings) -> bool:
+    try:
+        return bool(mapping(settings.get("RESIPROXY_REPLAY_FILTER") or {}).get("offline"))
+    except ValueError:
+        return False  # The setting is refused when the crawl starts.
 
 
 def _named(path: str) -> type:

@@ -58,7 +58,8 @@ class Runtime:
             retry_http_codes=config.general.retry_http_codes,
             retry_exceptions=config.general.retry_exceptions,
         )
-        self.layout = LayoutWatch()
+        # Without a proxy all answers come over one session, so one must do to see that a page has changed.
+        self.layout = LayoutWatch(sessions=1)
         overrides = {config.target_key(host): entry.guard for host, entry in config.targets.items() if entry.guard}
         self.governor = Governor(config.guard, self.rng, overrides)
         self.validators = _validators(config)
@@ -117,6 +118,7 @@ class Runtime:
                 )
             except ValueError as error:
                 raise SettingError(f"RESIPROXY_PROXY: {error}") from None
+            self.layout = LayoutWatch()
             for secret in self.pool.secrets():
                 SECRETS.register(secret)
             install_log_redaction()

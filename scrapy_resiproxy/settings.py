@@ -177,8 +177,7 @@ class Config:
 
     def target_key(self, host: str) -> str:
         """The name under which *host* is guarded: its group, else the host itself."""
-        entry = self.targets.get(host)
-        return (entry.group if entry else None) or host
+        return self.target(host).group or host
 
 
 NO_TARGET_SETTINGS = TargetSettings()

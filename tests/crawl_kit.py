@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SPIDER = '''
+SPIDER = """
 import json, os, sys
 import scrapy
 from scrapy import Request
@@ -48,9 +48,9 @@ class ProbeSpider(scrapy.Spider):
     def note(self, kind, **what):
         with open(os.environ["CRAWL_NOTES"], "ab", buffering=0) as file:
             file.write(json.dumps({"kind": kind, **what}).encode() + b"\\n")
-'''
+"""
 
-MAIN = '''
+MAIN = """
 import json, os, sys
 sys.path.insert(0, os.environ["CRAWL_DIR"])
 from scrapy.utils.project import get_project_settings
@@ -68,7 +68,7 @@ process.start()
 stats = crawler.stats.get_stats() if crawler.stats else {}
 with open(os.environ["CRAWL_STATS"], "w") as file:
     json.dump({key: value for key, value in stats.items() if isinstance(value, (int, float, str))}, file)
-'''
+"""
 
 BASE_SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_resiproxy.Addon": 500},
@@ -115,9 +115,7 @@ class Crawled:
         return [line for line in self.log.splitlines() if f" {level}: " in line]
 
     def text_of_all_files(self) -> str:
-        return "\n".join(
-            path.read_bytes().decode("latin-1") for path in self.directory.rglob("*") if path.is_file()
-        )
+        return "\n".join(path.read_bytes().decode("latin-1") for path in self.directory.rglob("*") if path.is_file())
 
 
 class RunningCrawl:

@@ -51,7 +51,5 @@ class Day:
     def failed_urls(self, host: str = HOST) -> set[str]:
         """What the site refused at least once."""
         return {
-            f"http://{host}{row['path']}"
-            for row in self.lab.ledger()
-            if str(row.get("outcome", "")).startswith("fail")
+            f"http://{host}{row['path']}" for row in self.lab.ledger() if str(row.get("outcome", "")).startswith("fail")
         }

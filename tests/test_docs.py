@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from scrapy_resiproxy.outcome import OK, Outcome, OutcomeClass
 from scrapy_resiproxy.redact import DEFAULT_REDACT
 from scrapy_resiproxy.sessions.presets import PRESETS
 from scrapy_resiproxy.settings_reader import CHECKS, OTHER_NAMES, TARGET_KEYS
+from scrapy_resiproxy.tunnel.ledger import COLUMNS
+from scrapy_resiproxy.tunnel.totals import Totals
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -104,10 +107,7 @@ def test_the_default_in_the_reference_is_the_real_one(name: str):
 
 
 def as_plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    # An empty list of proxies or of feeds is none.
-    return value if not isinstance(value, float) else float(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
@@ -235,21 +235,35 @@ def test_the_reference_has_every_stat_and_no_other():
     assert len(documented) == len(set(documented))
 
 
+def tunnel_stats() -> set[str]:
+    """The keys of a transport of which one tunnel was closed and another refused."""
+    totals = Totals(0.0)
+    totals.refused(407)
+    tls, traffic = SimpleNamespace(resumed=True), SimpleNamespace(total=10)
+    totals.gone(SimpleNamespace(close_reason="idle", tls=tls, traffic=traffic, pings=1, payload_bytes=5))
+    return {f"tunnel/{key}" for key in totals.stats(1.0, [], 1)}
+
+
+def test_the_reference_has_every_stat_of_tunnels_and_no_other():
+    documented = [key for key in first_column(reference("stats")) if key.startswith("tunnel/")]
+    assert set(documented) == {general(key) for key in tunnel_stats()}
+
+
 # Commands
 
 
-COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][
-    "scrapy.commands"
-]
+COMMANDS = ["replay", "deadletter", "tunnel"]
 
 
 def test_the_reference_has_every_command_and_no_other():
-    assert directives("command", reference("commands")) == list(COMMANDS)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    registered = {name: f"scrapy_resiproxy.commands.{name}:Command" for name in COMMANDS}
+    assert project["entry-points"]["scrapy.commands"] == registered
+    assert directives("command", reference("commands")) == COMMANDS
 
 
 def command(name: str) -> Any:
-    module, _, attribute = COMMANDS[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return import_module(f"scrapy_resiproxy.commands.{name}").Command
 
 
 def options_of(cls: type) -> set[str]:
@@ -264,25 +278,31 @@ def options_of(cls: type) -> set[str]:
     return found[0] - found[1]
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"tunnel"}))
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_reference_has_every_option_of_a_command_and_no_other(name: str):
     text = section(reference("commands"), f"scrapy {name}")
     documented = {literal.partition(" ")[0] for literal in first_column(text) if literal.startswith("--")}
     assert documented == options_of(command(name))
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"tunnel"}))
-def test_the_reference_has_every_exit_code_that_a_command_names(name: str):
-    text = section(reference("commands"), f"scrapy {name}")
-    codes = {code for code in first_column(text) if code.isdecimal()}
-    module = import_module(command(name).__module__)
-    assert codes == {"0", "2", *(str(value) for key, value in vars(module).items() if key.startswith("EXIT_"))}
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_reference_has_the_exit_codes_that_a_command_promises(name: str):
+    codes = {code for code in first_column(section(reference("commands"), f"scrapy {name}")) if code.isdecimal()}
+    promised = (command(name).__doc__ or "").partition("Exit codes:")[2]
+    assert codes == set(re.findall(r"(?<![\w.])\d\b", promised))
+
+
+def test_the_reference_has_every_column_of_the_tunnel_ledger_and_no_other():
+    assert first_column(section(reference("commands"), "The tunnel ledger")) == list(COLUMNS)
 
 
 # What the pages show
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+
+
+@every_page
 def test_the_python_of_a_page_compiles(path: Path):
     for block in code_blocks(path):
         compile(block, str(path), "exec")
@@ -293,14 +313,14 @@ def test_a_page_with_python_is_found_to_have_it():
     assert len(code_blocks(ROOT / "README.md")) >= 2
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@every_page
 def test_a_page_names_only_settings_that_exist(path: Path):
     known = {settings.PREFIX + name.upper() for name in CHECKS.keys() | OTHER_NAMES}
     named = set(re.findall(r"\bRESIPROXY_[A-Z_]+\b", path.read_text(encoding="utf-8")))
     assert {name for name in named if name.rstrip("_") + "_" != "RESIPROXY_"} <= known
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@every_page
 def test_a_page_imports_only_public_names(path: Path):
     for block in code_blocks(path):
         for node in ast.walk(ast.parse(block)):
@@ -309,9 +329,11 @@ def test_a_page_imports_only_public_names(path: Path):
                 assert not [alias.name for alias in node.names if not hasattr(module, alias.name)]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+@every_page
 def test_a_page_shows_only_options_that_exist(path: Path):
-    for line in re.findall(r"^ *\$ scrapy ((?:replay|deadletter) .*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+    for line in re.findall(
+        r"^ *\$ scrapy ((?:replay|deadletter|tunnel) .*)$", path.read_text(encoding="utf-8"), re.MULTILINE
+    ):
         name, _, rest = line.partition(" ")
         assert set(re.findall(r"(?<!\S)--[a-z-]+", rest)) <= options_of(command(name))
 

@@ -15,6 +15,7 @@ from scrapy.utils.conf import feed_process_params_from_cli
 from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
 from scrapy_resiproxy.commands.runs import Run, Runs
 from scrapy_resiproxy.components.feeds import overwritten
+from scrapy_resiproxy.components.rebuilding import HOOK
 from scrapy_resiproxy.deadletter.lock import Lock, LockedError
 from scrapy_resiproxy.deadletter.progress import named
 from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
@@ -132,7 +133,7 @@ class Command(BaseRunSpiderCommand):
         """The spiders that can rebuild what a letter does not hold."""
         assert self.crawler_process is not None
         loader = self.crawler_process.spider_loader
-        return {name for name in loader.list() if hasattr(loader.load(name), "replay_request")}
+        return {name for name in loader.list() if hasattr(loader.load(name), HOOK)}
 
     def _runs(
         self,
@@ -201,7 +202,7 @@ class Command(BaseRunSpiderCommand):
             self._say(f"{run.shown}: did not run, see the log")
             self.exitcode = EXIT_LETTERS_REMAIN
             return
-        self._say(summary.line().replace(summary.spider, run.shown, 1))
+        self._say(summary.line(run.shown))
         if summary.again:
             self.exitcode = EXIT_LETTERS_REMAIN
 

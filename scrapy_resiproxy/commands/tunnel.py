@@ -89,13 +89,11 @@ def _measure(verdict: Verdict, port: Port, target: Target, opts: argparse.Namesp
     assert verdict.way is not None
     opener = partial(open_line, verdict.way, port, target, opts.timeout, trusting_context())
     try:
-        silence = _with_counter("silent tunnels", measure_silence, opener, opts.max)
+        silence = _with_counter("silent tunnels", measure_silence, opener, opts.max, opts.timeout)
         print("\n".join(tell_silence(silence, opts.max)))
         warmth = None
         if silence.timeout is not None:
-            warmth = _with_counter(
-                "a pinged tunnel", lambda *rest: measure_warmth(opener, silence.timeout or opts.max, *rest), opts.max
-            )
+            warmth = _with_counter("a pinged tunnel", measure_warmth, opener, silence.timeout, opts.max, opts.timeout)
             print(tell_warmth(warmth, silence))
     except StageFailed as failed:
         print(f"No more tunnel could be opened: {failed}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import scrapy
 from scrapy import signals
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware
@@ -69,6 +70,8 @@ def check_components(runtime: Runtime) -> None:
                 "DOWNLOADER_MIDDLEWARES: nearer to the wire than %s, which follows a wall's interstitial.",
                 global_object_name(cls),
             )
+    if runtime.pool is not None:
+        _check_handlers(runtime)
     if runtime.pool is not None and not any(
         isinstance(cls, type) and issubclass(cls, HttpProxyMiddleware) for cls in classes
     ):
@@ -76,6 +79,23 @@ def check_components(runtime: Runtime) -> None:
             "RESIPROXY_PROXY needs scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware, which "
             "DOWNLOADER_MIDDLEWARES switches off: without it the proxy's credentials go nowhere."
         )
+
+
+PROXYLESS_HTTPX_BEFORE = (2, 16)
+"""Scrapy's httpx handler, the default without a reactor, ignores ``meta["proxy"]`` in versions before this one."""
+
+
+def _check_handlers(runtime: Runtime) -> None:
+    """A handler that ignores the proxy would send everything from this machine's own address."""
+    if scrapy.version_info[:2] >= PROXYLESS_HTTPX_BEFORE:
+        return
+    handlers = runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
+    for scheme in ("http", "https"):
+        if str(handlers.get(scheme)).endswith("HttpxDownloadHandler"):
+            raise SettingError(
+                f"RESIPROXY_PROXY is set, but the {scheme} download handler HttpxDownloadHandler of Scrapy "
+                f"{scrapy.__version__} ignores proxies: use Scrapy 2.16 or newer, or the Twisted reactor."
+            )
 
 
 def _loaded(path: Any) -> Any:

@@ -164,7 +164,7 @@ class Crawl:
         """What still waits stays in the job, or becomes a letter."""
         waiting = self.rescheduler.close()
         if self.runtime.store is not None:
-            self.kept = len(self.runtime.store) + sum(queue.left() for queue in self.runtime.queues)
+            self.kept = len(self.runtime.room) + sum(queue.left() for queue in self.runtime.queues)
             self.runtime.store.remember("clean", value=True)
             self.runtime.store.close()
         else:

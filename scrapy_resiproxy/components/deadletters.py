@@ -33,6 +33,16 @@ PAGE_REASONS = frozenset({"parse_error", "validator_error"})
 """Only these keep their page: a fixed parser or validator can run on it without a download."""
 
 
+CLASS_WITHOUT_OUTCOME = {
+    "circuit_open": "transient",
+    "budget_exhausted": "transient",
+    "shutdown": "transient",
+    "retry_after_too_long": "rate",
+    "session_lost": "identity",
+}
+"""The class of a request that was given up before it was ever sent."""
+
+
 class DeadLetterOffice:
     """The dead-letter feed of one crawl."""
 
@@ -42,6 +52,8 @@ class DeadLetterOffice:
         self.path = self._path() if self.settings.deadletter_enabled else None
         self._feed: DeadLetterFeed | None = None
         self._failed = False
+        # Asked for now: a spider's attributes change while it runs.
+        self._spider_args = spider_arguments(runtime.crawler)
         self.reasons: dict[str, int] = {}
         self.failed_writes = 0
         if self.path is not None and "deadletter_file" in runtime.config.user_set:
@@ -88,7 +100,9 @@ class DeadLetterOffice:
         letter = make_letter(
             request=request,
             spider=self._spider(),
-            outcome_class=outcome.class_.value if outcome is not None else "terminal",
+            outcome_class=outcome.class_.value
+            if outcome is not None
+            else CLASS_WITHOUT_OUTCOME.get(reason, "terminal"),
             reason=reason,
             target=target,
             key=self.runtime.key_of(request),
@@ -101,7 +115,7 @@ class DeadLetterOffice:
             response_bytes=self.settings.deadletter_response_bytes,
             not_before=not_before,
             redact=self.settings.deadletter_redact,
-            spider_args=spider_arguments(self.runtime.crawler),
+            spider_args=self._spider_args,
             job=self.runtime.jobdir,
             project=self.runtime.crawler.settings.get("BOT_NAME"),
             replay=request.meta.get(META_REPLAY),

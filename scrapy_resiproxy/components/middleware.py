@@ -21,7 +21,7 @@ from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, host
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.guard.governor import GivenUp, Hold
-from scrapy_resiproxy.names import META_REPLAY, META_STATE
+from scrapy_resiproxy.names import META_REPLAY, META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Outcome
 from scrapy_resiproxy.sessions.pool import NoSession
 from scrapy_resiproxy.settings import SettingError
@@ -75,6 +75,8 @@ class ResiproxyMiddleware:
         if "verdict" in state:
             raise self.crawl.verdicts.surface(request, state)
         if META_REPLAY in meta and (page := stored_response(request)) is not None:
+            # A callback may key its items by it, here too.
+            meta[META_STORY] = self._story_of_a_stored_page(request)
             return page
         if "filter" in state:
             request.dont_filter = state["filter"]
@@ -88,6 +90,9 @@ class ResiproxyMiddleware:
         if scheduled and self.crawl.rescheduler.has_room(refusal):
             return self._park(request, state, refusal)
         return self._wait_in_place(request, state, refusal, scheduled=scheduled)
+
+    def _story_of_a_stored_page(self, request: Request) -> dict[str, Any]:
+        return {"key": self.runtime.key_of(request), "first": self.runtime.wall(), "session": None, "attempts": []}
 
     def _new_state(self, request: Request) -> State:
         return {
@@ -116,6 +121,8 @@ class ResiproxyMiddleware:
             return answer
         if isinstance(answer, GivenUp):
             raise crawl.verdicts.target_given_up(request, state, target, answer)
+        if scheduled and not retry:
+            crawl.rescheduler.journal(request, state, target)
         flight = self._take_off(request, state, target, host, scheduled=scheduled)
         flight.permit = answer
         if uses_pool:
@@ -131,7 +138,8 @@ class ResiproxyMiddleware:
 
     def _take_off(self, request: Request, state: State, target: str, host: str, *, scheduled: bool) -> Flight:
         flight = Flight(state, target, host, scheduled)
-        request.meta[META_STATE] = state
+        if not self.runtime.observing:
+            request.meta[META_STATE] = state
         self.runtime.flights[request] = flight
         if scheduled:
             request.errback = Watch(request.errback, self._failed_elsewhere)

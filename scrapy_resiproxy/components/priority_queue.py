@@ -30,9 +30,10 @@ NEVER = float("inf")
 class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
     """Set ``SCHEDULER_PRIORITY_QUEUE = "scrapy_resiproxy.GuardedPriorityQueue"``.
 
-    Every slot with requests is in exactly one of three places: ``_idle`` (nothing of it is being downloaded), ``_busy``
-    (something may be) or ``_held``. A pop takes the first idle slot, else the least busy one; busy slots are at most
-    about CONCURRENT_REQUESTS, so neither look grows with the number of slots.
+    Every slot with requests is in exactly one of three places: ``_idle`` (nothing of it was being downloaded when it
+    was looked at last), ``_busy`` (something may be) or ``_held``. A pop takes the first idle slot. Only when none is
+    left are the busy ones looked at, and all but about CONCURRENT_REQUESTS of them turn out to be idle again: in the
+    long run no pop costs more for a larger number of slots.
     """
 
     def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
@@ -137,12 +138,6 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
                 self._kept_slots.discard(slot)
                 self._idle[slot] = None
 
-    def slot_is_free(self, slot: str) -> None:
-        """Nothing of *slot* is being downloaded any more."""
-        if slot in self._busy:
-            del self._busy[slot]
-            self._idle[slot] = None
-
     # How it finds the next slot -----------------------------------------------------------------------------
 
     def _slot_of(self, request: Request) -> str:
@@ -178,26 +173,35 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             slot = heapq.heappop(self._holds)[1]
             del self._held[slot]
             self._idle[slot] = None
-        self._reclaim_one()
-        while self._idle:
-            slot = next(iter(self._idle))
-            if not self._hold(slot, now):
-                return slot
-        active = self._runtime.active
-        while self._busy:
-            slot = min(self._busy, key=lambda name: active.get(name, 0))
-            if not self._hold(slot, now):
-                return slot
+        while (candidate := self._candidate()) is not None:
+            if not self._hold(candidate, now):
+                return candidate
         return None
 
-    def _reclaim_one(self) -> None:
-        """A request that was popped may never reach the downloader: look at the slot that is busy longest."""
-        assert self._runtime is not None
-        if self._busy and self._idle:
-            slot = next(iter(self._busy))
-            del self._busy[slot]
-            place = self._busy if self._runtime.active.get(slot) else self._idle
-            place[slot] = None
+    def _candidate(self) -> str | None:
+        """The slot whose turn it is among the idle ones; the least busy one where none is idle."""
+        while self._idle:
+            slot = next(iter(self._idle))
+            ((active, _),) = self._downloader_interface.stats((slot,))
+            if not active:
+                return slot
+            # It ran empty and was filled again while its last requests were still being downloaded.
+            del self._idle[slot]
+            self._busy[slot] = None
+        return self._least_busy()
+
+    def _least_busy(self) -> str | None:
+        """The busy slot with the fewest downloads. Those that have none any more are idle again, all at once: so the
+        next look comes only after as many pops as were freed here.
+        """
+        least, found = 0, None
+        for active, slot in self._downloader_interface.stats(tuple(self._busy)):
+            if not active:
+                del self._busy[slot]
+                self._idle[slot] = None
+            elif found is None or active < least:
+                least, found = active, slot
+        return next(iter(self._idle), found)
 
     def _hold(self, slot: str, now: float) -> bool:
         """Whether *slot*'s target is held; then the slot is put away until the hold ends."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import secrets
@@ -24,11 +23,10 @@ from scrapy_resiproxy.components.offline import (
     stored_response,
     take_down,
 )
+from scrapy_resiproxy.components.rebuilding import Rebuilder
 from scrapy_resiproxy.deadletter.index import expand
 from scrapy_resiproxy.deadletter.lock import LockedError
 from scrapy_resiproxy.deadletter.progress import Delivery, Summary
-from scrapy_resiproxy.deadletter.reading import LetterError
-from scrapy_resiproxy.deadletter.rebuild import to_request
 from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
 from scrapy_resiproxy.names import META_REPLAY
 from scrapy_resiproxy.runtime import Runtime
@@ -73,6 +71,7 @@ class ReplaySpiderMiddleware:
         self.summary = Summary(self.spider.name)
         self.feeds = ItemFeeds(crawler)
         self.ledger = Ledger(self.name, self.summary, self.feeds, runtime.wall)
+        self.rebuilder = Rebuilder(self.spider, self.ledger)
         self.selection = Selection()
         self._deliveries: dict[int, tuple[Response, Delivery]] = {}
         """By the id of the response, which is held so that the id stays its own."""
@@ -105,8 +104,9 @@ class ReplaySpiderMiddleware:
         except ValueError as error:
             raise SettingError(f"RESIPROXY_REPLAY: {error}") from None
         self.ledger.lock(files)
-        hook = [self.spider.name] if hasattr(self.spider, "replay_request") else []
-        self.selection = select(files, self.wanted, now=runtime.wall(), rebuilders=hook, fits=self._fits)
+        self.selection = select(
+            files, self.wanted, now=runtime.wall(), rebuilders=self.rebuilder.spiders, fits=self._fits
+        )
         self.ledger.remember_older(self.selection.older)
         self.summary.selected = len(self.selection.entries)
         self._announce(files)
@@ -151,52 +151,10 @@ class ReplaySpiderMiddleware:
             # Otherwise Scrapy would take them all into its queue at once, and run the last ones first.
             if self.crawler.engine.needs_backout():
                 await self.crawler.signals.wait_for(signals.scheduler_empty)
-            request = await self._request(entry)
+            request = await self.rebuilder.request(entry)
             if request is not None:
                 self.ledger.sent(entry)
                 yield request
-
-    async def _request(self, entry: Entry) -> Request | None:
-        try:
-            letter = self.ledger.load(entry)
-            request = to_request(letter, self.spider)
-        except (LetterError, OSError) as error:
-            logger.warning("%s:%d is left: %s", entry.file, entry.line, error)
-            self.summary.unbuildable += 1
-            return None
-        rebuilt = await self._rebuilt(request, letter) if hasattr(self.spider, "replay_request") else request
-        if rebuilt is not None:
-            rebuilt.dont_filter = True
-            rebuilt.meta[META_REPLAY] = {
-                "id": entry.id,
-                "file": entry.file,
-                "count": entry.replay_count,
-                "by": self.name,
-                "first_seen": letter["first_seen"],
-            }
-        return rebuilt
-
-    async def _rebuilt(self, request: Request, letter: dict[str, Any]) -> Request | None:
-        """What the spider's ``replay_request`` makes of *request*; None when it leaves the letter."""
-        try:
-            result = self.spider.replay_request(request, letter)  # type: ignore[attr-defined]
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception:
-            logger.exception("Letter %s is left: replay_request failed", letter["id"])
-            self.summary.unbuildable += 1
-            return None
-        if isinstance(result, Request):
-            return result
-        if result is None:
-            self.summary.refused += 1
-        else:
-            kind = type(result).__name__
-            logger.error(
-                "Letter %s is left: replay_request returned a %s; it must be a Request or None", letter["id"], kind
-            )
-            self.summary.unbuildable += 1
-        return None
 
     # What becomes of them -----------------------------------------------------------------------------------
 

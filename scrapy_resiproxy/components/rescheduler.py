@@ -8,8 +8,10 @@ goes through ``engine.crawl`` like any other request. Only public API: see Scrap
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
+import pickle
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -55,6 +57,10 @@ QUIET_TAIL = 1.0
 
 QUIET_TAIL_BLIND = 5.0
 """The same where the scheduler's queue is not ours, so that it cannot be asked."""
+
+
+STORE_ERRORS = (ValueError, TypeError, AttributeError, pickle.PicklingError)
+"""What ``to_dict`` and pickling raise for a request that cannot be stored."""
 
 
 class Rescheduler:
@@ -113,8 +119,7 @@ class Rescheduler:
         )
         self.in_flow.pop(entry.id, None)
         self._leave_tail(target, entry.id)
-        if entry.sent:
-            self._store(entry)
+        self._store(entry)
         self.room.park(entry)
         self._stopped.add(copy)
         self.wake_at(due)
@@ -128,12 +133,23 @@ class Rescheduler:
         extra = {"target": entry.target, "reason": entry.reason, "charge": entry.charge, "why": entry.extra}
         try:
             store.put(entry.id, wall, entry.request.to_dict(spider=self.crawler.spider), extra)
-        except (ValueError, TypeError, AttributeError) as error:
+        except STORE_ERRORS as error:
             # What Scrapy's disk queue cannot keep, ours cannot: a lambda as callback, an open file in the meta.
             logger.warning(
                 "A waiting request cannot be kept in JOBDIR and would be lost by a kill: %(request)s (%(error)s)",
                 {"request": entry.request, "error": error},
             )
+
+    def journal(self, request: Request, state: State, target: str) -> None:
+        """A first attempt leaves Scrapy's queue: keep it in the job until it has an outcome."""
+        store = self.runtime.store
+        if store is None:
+            return
+        extra = {"target": target, "reason": "hold", "charge": None, "why": "killed"}
+        with contextlib.suppress(*STORE_ERRORS):
+            kept = request.to_dict(spider=self.crawler.spider)
+            kept["meta"] = {**kept["meta"], META_STATE: state}
+            store.put(state["id"], self.runtime.wall(), kept, extra, released=True)
 
     def finish(self, state: State, target: str) -> None:
         """The request has its final outcome: nothing waits for it any more."""
@@ -143,7 +159,7 @@ class Rescheduler:
         if entry is not None and entry.reservation is not None:
             self.runtime.governor.refund(entry.reservation, self.runtime.now())
         if self.runtime.store is not None:
-            self.runtime.store.finish(entry_id)
+            self.runtime.store.finish(entry_id, self.runtime.now())
 
     def sent(self, state: State) -> None:
         """The retry was admitted: its budget is spent."""
@@ -166,9 +182,9 @@ class Rescheduler:
         """Give back what is due, look at what waits for budget, and make the engine look at its queue."""
         self._timer, self._timer_at = None, math.inf
         engine = self.runtime.engine
-        if self._closing or engine is None or not engine.running:
+        if self._closing:
             return
-        if engine.needs_backout():
+        if engine is None or not engine.running or engine.needs_backout():
             self._wake_for_next(self.runtime.now() + BUSY_TURN)
             return
         now = self.runtime.now()

@@ -44,20 +44,15 @@ class Wire:
         self._expected: dict[bytes, str] = {}
         """The redirect that fetches a page for all others, by the page's fingerprint."""
         connect = runtime.crawler.signals.connect
-        connect(self.reached_downloader, signals.request_reached_downloader)
         connect(self.response_downloaded, signals.response_downloaded)
-        connect(self.left_downloader, signals.request_left_downloader)
         connect(self.request_dropped, signals.request_dropped)
+        if runtime.pool is not None:
+            connect(self.left_downloader, signals.request_left_downloader)
 
     def flight_of(self, request: Request) -> Flight | None:
         return self.runtime.flights.get(request)
 
     # The downloader -----------------------------------------------------------------------------------------
-
-    def reached_downloader(self, request: Request) -> None:
-        slot = request.meta.get("download_slot")
-        if slot is not None:
-            self.runtime.active[slot] = self.runtime.active.get(slot, 0) + 1
 
     def response_downloaded(self, response: Response, request: Request) -> None:
         flight = self.flight_of(request)
@@ -77,15 +72,7 @@ class Wire:
                     self.leases[flight.state["id"]] = flight.lease
 
     def left_downloader(self, request: Request) -> None:
-        slot = request.meta.get("download_slot")
-        if slot is not None:
-            left = self.runtime.active.get(slot, 1) - 1
-            if left:
-                self.runtime.active[slot] = left
-            else:
-                self.runtime.active.pop(slot, None)
-                for queue in self.runtime.queues:
-                    queue.slot_is_free(slot)
+        """Its session is free for another request, whether its answer will come by ``process_response`` or not."""
         flight = self.flight_of(request)
         if flight is not None and not flight.left:
             flight.left = True

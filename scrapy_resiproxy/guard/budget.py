@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scrapy_resiproxy.guard.window import Ring
 
-FIRSTS, TRANSIENT, IDENTITY = 0, 1, 2
-"""The series of a budget's ring."""
+FIRSTS, OKS, TRANSIENT, IDENTITY = 0, 1, 2, 3
+"""The series of a target's ring. Good answers are no budget's business, but one ring is smaller than two."""
 
 BASIS_POINTS = 10_000
 

@@ -4,7 +4,7 @@ What may follow what is data, in ``TRANSITIONS``; everything that changes the st
 is: it knows no target, no request and no clock.
 
 A permit belongs to a generation; every change of state begins a new one, so that a late answer of an earlier one
-changes no state. A probe is a lease: one that is never answered is taken back when it expires.
+changes nothing. A probe is a lease: one that is never answered is taken back when it expires.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from scrapy_resiproxy.guard.samples import Sample
 from scrapy_resiproxy.guard.window import Ring
 
 if TYPE_CHECKING:
@@ -54,19 +55,6 @@ WORSE = frozenset({Event.TRIPPED, Event.PROBE_FAILED, Event.RELAPSED})
 """Events that make the next open time longer."""
 
 
-class Sample(StrEnum):
-    """What one answer means for a circuit."""
-
-    OK = "ok"
-    FAILED = "failed"
-    REFUSED = "refused"
-    """A fresh session was refused at its first answer."""
-    SLOWED = "slowed"
-    """A rate signal: the pacer's business, but no proof of health for a probe."""
-    NOTHING = "nothing"
-    """Says nothing about it: cancelled, somebody else's fault."""
-
-
 OKS, FAILURES, FRESH, FRESH_REFUSED = 0, 1, 2, 3
 """The series of a circuit's ring."""
 
@@ -74,107 +62,138 @@ OPEN_JITTER = 0.25
 PROBES_WITHOUT_NEWS = 3
 RELAPSE_ROW = 2
 RELAPSE_SAMPLES = 3
+
 RECOVERING_PLACES = 32
-"""Places that a recovering target has at the end of its recovery; it begins with one."""
+"""Places that a recovering target gains over its recovery; it begins with one."""
+
+RECOVERING_SHARE = 0.1
+"""The share of its usual rate at which a recovering target begins."""
 
 
 class Circuit:
-    """One circuit. Times are monotonic seconds."""
+    """One circuit. Times are monotonic seconds.
+
+    What time alone does happens in :meth:`tick`: call it before anything else is asked or told.
+    """
 
     __slots__ = (
         "_failed_in_row",
+        "_free_at",
         "_leases",
+        "_level",
         "_level_at",
         "_newsless",
-        "_refused_by",
         "_ring",
+        "_rng",
         "_settings",
         "_tried",
+        "_walled",
         "_went_well",
         "generation",
         "gone_since",
-        "level",
         "since",
         "state",
         "until",
+        "usual_rate",
     )
 
-    def __init__(self, settings: GuardSettings, now: float, earlier_oks: int = 0) -> None:
+    def __init__(self, settings: GuardSettings, rng: Random, now: float, earlier_oks: int = 0) -> None:
         self._settings = settings
+        self._rng = rng
         self._ring = Ring(settings.circuit_window, 4)
-        if earlier_oks:
-            self._ring.add(OKS, now, earlier_oks)
+        self._ring.add(OKS, now, earlier_oks)
         self.state = State.CLOSED
         self.since = now
         self.until = now
         self.generation = 0
-        self.level = 0
-        self._level_at = now
         self.gone_since: float | None = None
+        """Since when it has been open, or half-open, without recovering in between."""
+        self.usual_rate = 0.0
+        """Good answers per second before it opened; 0 when too few were seen to tell."""
+        self._level = 0
+        self._level_at = now
+        self._walled = False
+        """Whether refusals opened it."""
         self._failed_in_row = 0
-        self._refused_by = False
         self._newsless = 0
         self._tried = self._went_well = 0
+        self._free_at = now
         self._leases: dict[object, float] = {}
 
     # May one go? --------------------------------------------------------------------------------------------
 
+    def tick(self, now: float) -> Event | None:
+        """What time alone does: the end of an open time or of a recovery, and leases that expire."""
+        if self.state is State.CLOSED:
+            return None
+        if self.state is State.OPEN:
+            return self._go(Event.COOLED, now) if now >= self.until else None
+        lost = [permit for permit, until in self._leases.items() if until <= now]
+        for permit in lost:
+            del self._leases[permit]
+        if self.state is State.HALF_OPEN:
+            return self._no_news(len(lost), now)
+        over = self.since + self._settings.circuit_recovery
+        return self._go(Event.RECOVERED, now) if now >= over else None
+
     def places(self, now: float) -> int | None:
-        """How many may go now; None for any number. Changes the state only as time alone does."""
-        self.tick(now)
+        """How many may go now; None for any number."""
         if self.state is State.CLOSED:
             return None
         if self.state is State.OPEN:
             return 0
-        return max(0, self._most_out(now) - self._out(now))
-
-    def tick(self, now: float) -> Event | None:
-        """What time alone does to the state."""
-        if self.state is State.OPEN and now >= self.until:
-            return self._go(Event.COOLED, now)
-        if self.state is State.RECOVERING and now - self.since >= self._settings.circuit_recovery:
-            return self._go(Event.RECOVERED, now)
-        return None
+        if self.state is State.HALF_OPEN:
+            return max(0, self._settings.circuit_probes - len(self._leases))
+        # A ramp by time and by good answers: all at once at reopening overloads what has just come up.
+        most = 1 + min(self._went_well, self._step(now))
+        places = max(0, most - len(self._leases))
+        return min(places, int(now >= self._free_at)) if self.usual_rate else places
 
     def ask_again_at(self, now: float) -> float:
         """When an answer other than the present "no" is possible without any news."""
         if self.state is State.OPEN:
             return self.until
-        return min([*self._leases.values(), now + self._settings.circuit_cooldown_max])
+        if self.state is State.RECOVERING:
+            return min([*self._leases.values(), self._next_step(now)])
+        return min(self._leases.values())
 
-    def claim(self, permit: object, lease_until: float) -> None:
+    def _share(self, now: float) -> float:
+        """How much of the recovery is over."""
+        return (now - self.since) / self._settings.circuit_recovery
+
+    def _step(self, now: float) -> int:
+        """The step of the ramp, 1 for the first. Rounded so that it has begun at the time of its beginning."""
+        return int(self._share(now) * RECOVERING_PLACES + 1e-6) + 1
+
+    def _next_step(self, now: float) -> float:
+        recovery = self._settings.circuit_recovery
+        if now < self._free_at:
+            return min(self._free_at, self.since + recovery)
+        return self.since + self._step(now) / RECOVERING_PLACES * recovery
+
+    def claim(self, permit: object, lease_until: float, now: float) -> None:
         """*permit* goes: a probe, or one of a recovering target's."""
-        if self.state is not State.CLOSED:
-            self._leases[permit] = lease_until
-
-    def _most_out(self, now: float) -> int:
-        if self.state is State.HALF_OPEN:
-            return self._settings.circuit_probes
-        # A ramp by time and by good answers: all at once at reopening overloads what has just come up.
-        share = (now - self.since) / max(self._settings.circuit_recovery, 1e-9)
-        return 1 + min(self._went_well, int(share * RECOVERING_PLACES) + 1)
-
-    def _out(self, now: float) -> int:
-        lost = [permit for permit, until in self._leases.items() if until <= now]
-        for permit in lost:
-            del self._leases[permit]
-            self._no_news(now)
-        return len(self._leases)
+        if self.state is State.CLOSED:
+            return
+        self._leases[permit] = lease_until
+        if self.state is State.RECOVERING and self.usual_rate:
+            rate = self.usual_rate * max(RECOVERING_SHARE, self._share(now))
+            self._free_at = max(self._free_at, now) + 1.0 / rate
 
     # What came of it ----------------------------------------------------------------------------------------
 
     def report(self, permit: object, generation: int, sample: Sample, now: float, *, fresh: bool) -> Event | None:
-        """Count one answer; what it did to the state, if anything."""
-        self.tick(now)
-        mine = self._leases.pop(permit, None) is not None
-        self._count(sample, now, fresh=fresh)
+        """Count one answer; what it did to the state, if anything. One of an earlier generation does nothing."""
+        leased = self._leases.pop(permit, None) is not None
         if generation != self.generation:
             return None
         if self.state is State.HALF_OPEN:
-            return self._probed(sample, now) if mine else None
+            return self._probed(sample, now) if leased else None
+        self._count(sample, now, fresh=fresh)
         if self.state is State.RECOVERING:
             return self._recovering(sample, now)
-        if self.state is State.CLOSED and self._tripped(sample, now):
+        if self._trips(sample, now):
+            self._walled = sample is Sample.REFUSED
             return self._go(Event.TRIPPED, now)
         return None
 
@@ -182,9 +201,7 @@ class Circuit:
         if sample is Sample.OK:
             self._ring.add(OKS, now)
             self._failed_in_row = 0
-            self.gone_since = None
-            if self.state is State.CLOSED:
-                self._calm_down(now)
+            self._calm_down(now)
         elif sample is Sample.FAILED:
             self._ring.add(FAILURES, now)
             self._failed_in_row += 1
@@ -192,66 +209,56 @@ class Circuit:
             self._ring.add(FRESH, now)
             if sample is Sample.REFUSED:
                 self._ring.add(FRESH_REFUSED, now)
-        if sample in {Sample.FAILED, Sample.REFUSED} and self.gone_since is None:
-            self.gone_since = now
 
     def _calm_down(self, now: float) -> None:
         """The level falls by one for every quiet window, not at closing: a target that flaps keeps its history."""
-        while self.level and now - self._level_at >= self._settings.circuit_window:
-            self.level -= 1
+        while self.state is State.CLOSED and self._level and now - self._level_at >= self._settings.circuit_window:
+            self._level -= 1
             self._level_at += self._settings.circuit_window
 
-    def _tripped(self, sample: Sample, now: float) -> bool:
+    def _trips(self, sample: Sample, now: float) -> bool:
         settings = self._settings
         if sample is Sample.FAILED:
-            self._refused_by = False
-            return (
-                self._failed_in_row >= settings.circuit_consecutive
-                or self.failure_ratio(now) >= settings.circuit_failure_ratio
-            )
+            in_row = self._failed_in_row >= settings.circuit_consecutive
+            return in_row or self.failure_ratio(now) >= settings.circuit_failure_ratio
         if sample is Sample.REFUSED:
-            self._refused_by = True
-            return self._share(FRESH_REFUSED, FRESH, now) >= settings.circuit_identity_ratio
+            return self._ratio(FRESH_REFUSED, self._ring.at_most(FRESH, now), now) >= settings.circuit_identity_ratio
         return False
 
     def failure_ratio(self, now: float) -> float:
         """Failures per answer over the window; 0 below ``circuit_min_requests``."""
-        failures = self._ring.at_most(FAILURES, now)
-        answers = failures + self._ring.at_most(OKS, now)
-        return failures / answers if answers >= self._settings.circuit_min_requests else 0.0
+        return self._ratio(FAILURES, self._ring.at_most(FAILURES, now) + self._ring.at_most(OKS, now), now)
 
-    def _share(self, part: int, whole: int, now: float) -> float:
-        count = self._ring.at_most(whole, now)
-        return self._ring.at_most(part, now) / count if count >= self._settings.circuit_min_requests else 0.0
+    def _ratio(self, part: int, whole: int, now: float) -> float:
+        return self._ring.at_most(part, now) / whole if whole >= self._settings.circuit_min_requests else 0.0
 
     def _probed(self, sample: Sample, now: float) -> Event | None:
+        if sample is Sample.NOTHING:
+            return self._no_news(1, now)
         if sample is Sample.SLOWED:
             return self._go(Event.PROBE_LOST, now)
-        if sample is Sample.OK or (sample is Sample.REFUSED and not self._refused_by):
-            # A refusal proves that a target is up that had stopped answering.
-            return self._go(Event.PROBE_OK, now)
-        if sample is Sample.NOTHING:
-            return self._no_news(now)
-        return self._go(Event.PROBE_FAILED, now)
+        # A refusal proves that a target is up that had stopped answering.
+        is_up = sample is Sample.OK or (sample is Sample.REFUSED and not self._walled)
+        return self._go(Event.PROBE_OK if is_up else Event.PROBE_FAILED, now)
 
-    def _no_news(self, now: float) -> Event | None:
-        if self.state is not State.HALF_OPEN:
-            return None
-        self._newsless += 1
+    def _no_news(self, probes: int, now: float) -> Event | None:
+        self._newsless += probes
         return self._go(Event.PROBE_LOST, now) if self._newsless >= PROBES_WITHOUT_NEWS else None
 
     def _recovering(self, sample: Sample, now: float) -> Event | None:
-        bad = sample is Sample.FAILED or (sample is Sample.REFUSED and self._refused_by)
+        bad = sample is Sample.FAILED or (sample is Sample.REFUSED and self._walled)
         if not bad and sample is not Sample.OK:
             return None
         self._tried += 1
         self._went_well += not bad
+        return self._go(Event.RELAPSED, now) if bad and self._relapses() else None
+
+    def _relapses(self) -> bool:
+        """Two failures in a row are enough at first, and no proof once many went well."""
+        settings = self._settings
+        row = RELAPSE_ROW if self._tried < settings.circuit_min_requests else settings.circuit_consecutive
         failed = self._tried - self._went_well
-        if bad and (
-            self._failed_in_row >= RELAPSE_ROW or (self._tried >= RELAPSE_SAMPLES and 2 * failed >= self._tried)
-        ):
-            return self._go(Event.RELAPSED, now)
-        return None
+        return self._failed_in_row >= row or (self._tried >= RELAPSE_SAMPLES and 2 * failed >= self._tried)
 
     # The state ----------------------------------------------------------------------------------------------
 
@@ -261,17 +268,25 @@ class Circuit:
         self.generation += 1
         self._leases.clear()
         self._newsless = self._tried = self._went_well = self._failed_in_row = 0
-        if event in WORSE:
-            self.level += 1
+        self._free_at = now
+        if self.state is State.OPEN:
+            self._open(now, worse=event in WORSE)
+        elif self.state is not State.HALF_OPEN:
+            self.gone_since = None
         if self.state is State.CLOSED:
             self._level_at = now
-            self.gone_since = None
             self._ring = Ring(self._settings.circuit_window, 4)
         return event
 
-    def open_until(self, rng: Random, not_before: float) -> None:
-        """Set the end of an open time that has just begun: doubled with every level, spread upwards, capped."""
-        settings = self._settings
-        doubled = settings.circuit_cooldown * 2.0 ** min(max(self.level - 1, 0), 30)
-        wait = min(settings.circuit_cooldown_max, doubled)
-        self.until = max(self.since + wait + rng.uniform(0.0, OPEN_JITTER * wait), not_before)
+    def _open(self, now: float, *, worse: bool) -> None:
+        """Stay open for a time that doubles with every level up to the cap, and is spread upwards."""
+        most = self._settings.circuit_cooldown_max
+        if worse and self._wait() < most:
+            self._level += 1
+        wait = min(most, self._wait())
+        self.until = now + wait + self._rng.uniform(0.0, OPEN_JITTER * wait)
+        if self.gone_since is None:
+            self.gone_since = now
+
+    def _wait(self) -> float:
+        return float(self._settings.circuit_cooldown * 2.0 ** max(self._level - 1, 0))

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.guard.backoff import full_jitter, with_told
+from scrapy_resiproxy.guard.samples import is_unreachable
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Charge(StrEnum):
     PROXY = "proxy"
     """The endpoint's, not the target's."""
     PACED = "paced"
-    """Nobody's: it waits as the server told it to."""
+    """Nobody's: it waits as the server told it to, or for our own network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class History:
     retry_allowed: bool = True
     healthy: bool = True
     """Whether other requests of its target succeed."""
+    own_outage: bool = False
+    """Whether our own network is down: what it did to the request proves nothing, and costs it nothing."""
 
 
 DNS_REASON = "dns_not_found"
@@ -96,6 +99,8 @@ def decide(outcome: Outcome, history: History, settings: GuardSettings, rng: Ran
         return GiveUp(_terminal_reason(outcome))
     if not history.retry_allowed or not history.resendable:
         return GiveUp("dont_retry")
+    if outcome.wait is not None and outcome.wait > settings.retry_after_cap:
+        return GiveUp("retry_after_too_long", outcome.wait)
     if outcome.class_ is OutcomeClass.RATE:
         return _after_rate(outcome, history, settings, rng)
     if outcome.class_ is OutcomeClass.IDENTITY:
@@ -110,8 +115,6 @@ def _terminal_reason(outcome: Outcome) -> str:
 
 
 def _after_rate(outcome: Outcome, history: History, settings: GuardSettings, rng: Random) -> Retry | GiveUp:
-    if outcome.wait is not None and outcome.wait > settings.retry_after_cap:
-        return GiveUp("retry_after_too_long", outcome.wait)
     if history.sent >= history.max_attempts:
         return GiveUp("attempts_exhausted")
     delay = full_jitter(history.sent, settings.rate_backoff_base, settings.backoff_cap, rng)
@@ -132,11 +135,13 @@ def _after_identity(outcome: Outcome, history: History, settings: GuardSettings,
 
 
 def _after_transient(outcome: Outcome, history: History, settings: GuardSettings, rng: Random) -> Retry | GiveUp:
+    delay = with_told(full_jitter(history.sent, settings.backoff_base, settings.backoff_cap, rng), outcome.wait, rng)
+    if history.own_outage and is_unreachable(outcome):
+        return Retry(delay, rotate=False, charge=Charge.PACED)
     if outcome.reason == DNS_REASON and any(past.reason == DNS_REASON for past in history.past):
         return GiveUp("terminal")
     if history.sent >= history.max_attempts:
         return GiveUp("attempts_exhausted")
-    delay = full_jitter(history.sent, settings.backoff_base, settings.backoff_cap, rng)
     charge = Charge.PROXY if outcome.blame is Blame.PROXY else Charge.TRANSIENT
     rotate = outcome.blame is Blame.SESSION and history.can_rotate and not history.named
-    return Retry(with_told(delay, outcome.wait, rng), rotate=rotate, charge=charge)
+    return Retry(delay, rotate=rotate, charge=charge)

@@ -6,100 +6,31 @@ A permit ends exactly once: by a report, by a cancellation or when its lease exp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.guard import budget
+from scrapy_resiproxy.guard.answers import GivenUp, GuardEvent, Hold, Permit, TargetView
 from scrapy_resiproxy.guard.budget import Reservation, Rule
-from scrapy_resiproxy.guard.circuit import Circuit, Event, Sample, State
+from scrapy_resiproxy.guard.circuit import State
 from scrapy_resiproxy.guard.decide import Charge
+from scrapy_resiproxy.guard.gate import Gate
 from scrapy_resiproxy.guard.outage import OutageWatch
-from scrapy_resiproxy.guard.pacer import Pacer
-from scrapy_resiproxy.guard.target import Target
+from scrapy_resiproxy.guard.samples import Sample, endpoint_sample_of, is_unreachable, sample_of
+from scrapy_resiproxy.guard.terms import Terms
 from scrapy_resiproxy.guard.window import Ring
-from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.outcome import Blame, OutcomeClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from random import Random
 
+    from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.settings import GuardSettings
 
-UNREACHABLE = frozenset({"connect_failed", "connect_refused", "dns_not_found", "dns_failed", "network_down"})
-"""Reasons that lie below HTTP, so that they may be our own network's."""
+__all__ = ["GivenUp", "Governor", "GuardEvent", "Hold", "Permit", "Reservation", "TargetView"]
 
 REFUSALS_IN_ROW = 3
 """So many terminal refusals of a proxy endpoint with no other answer in between mean that the plan is dead."""
-
-TRANSIT_TIME = 1.0
-"""Seconds after which a request that left the queue and never asked is forgotten."""
-
-EVENTS = {
-    Event.TRIPPED: "circuit_opened",
-    Event.PROBE_FAILED: "circuit_opened",
-    Event.PROBE_LOST: "circuit_opened",
-    Event.RELAPSED: "circuit_opened",
-    Event.COOLED: "circuit_half_opened",
-    Event.RECOVERED: "circuit_closed",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Not now: ask again at *until* (monotonic), or when something has happened at the target."""
-
-    until: float
-    reason: str
-    """``told``, ``pace``, ``circuit``, ``probe``, ``recovering``, ``outage``, or ``transit``."""
-
-
-@dataclass(frozen=True, slots=True)
-class GivenUp:
-    """Not in this run."""
-
-    reason: str
-    """``circuit_open``, ``retry_after_too_long`` or ``proxy_refused``."""
-    not_before: float | None = None
-    """Monotonic seconds; None when nothing is known."""
-
-
-@dataclass(slots=True, eq=False)
-class Permit:
-    """One request may go."""
-
-    target: str
-    endpoint: str | None
-    retry: bool
-    sent_at: float
-    lease_until: float
-    generation: int
-    endpoint_generation: int
-    ended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GuardEvent:
-    """Something that happened to a target or endpoint; *until* is monotonic, where it has an end."""
-
-    kind: str
-    target: str
-    now: float
-    until: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetView:
-    """A target as the report shows it; times are monotonic."""
-
-    state: str
-    since: float | None
-    next_probe: float | None
-    gone_since: float | None
-    give_up_at: float | None
-    hold_until: float | None
-    rate: float | None
-    failure_ratio: float
-    given_up: GivenUp | None
 
 
 class Governor:
@@ -108,61 +39,54 @@ class Governor:
     def __init__(
         self, settings: GuardSettings, rng: Random, overrides: Mapping[str, GuardSettings] | None = None
     ) -> None:
-        self._settings = settings
-        self._overrides = dict(overrides or {})
-        self._rng = rng
-        self._targets: dict[str, Target] = {}
-        self._endpoints: dict[str, Target] = {}
-        self._outage = OutageWatch()
         self._events: list[GuardEvent] = []
-        self._all = Ring(settings.budget_window, 2)
+        self._terms = Terms(settings, rng, self._events)
+        self._overrides = {name: Terms(own, rng, self._events) for name, own in (overrides or {}).items()}
+        self._endpoint_terms = Terms(settings, rng, self._events, kind="endpoint")
+        self._targets: dict[str, Gate] = {}
+        self._endpoints: dict[str, Gate] = {}
+        self._outage = OutageWatch()
+        self._all = Ring(settings.budget_window, 3)
         self._all_rule = Rule.of(settings.budget_global_ratio, settings.budget_global_min_retries)
-        self._rules: dict[str, tuple[Rule, Rule]] = {}
-        self._default_rules = _rules(settings)
         self._evict_from: list[str] = []
 
     def settings_of(self, target: str) -> GuardSettings:
         """The settings of *target*, its overrides included."""
-        return self._overrides.get(target, self._settings)
+        return self._terms_of(target).settings
+
+    def _terms_of(self, target: str) -> Terms:
+        return self._overrides.get(target, self._terms)
 
     def __len__(self) -> int:
         return len(self._targets)
 
-    def _target(self, name: str) -> Target:
-        target = self._targets.get(name)
-        if target is None:
-            target = self._targets[name] = Target()
-        return target
+    def _target(self, name: str) -> Gate:
+        gate = self._targets.get(name)
+        if gate is None:
+            gate = self._targets[name] = Gate(name, self._terms_of(name))
+        return gate
 
-    def _endpoint(self, name: str) -> Target:
-        endpoint = self._endpoints.get(name)
-        if endpoint is None:
-            endpoint = self._endpoints[name] = Target()
-        return endpoint
+    def _endpoint(self, name: str) -> Gate:
+        gate = self._endpoints.get(name)
+        if gate is None:
+            gate = self._endpoints[name] = Gate(name, self._endpoint_terms)
+        return gate
 
     # Admission ----------------------------------------------------------------------------------------------
 
     def peek(self, target: str, now: float, endpoint: str | None = None) -> Hold | GivenUp | None:
         """What :meth:`admit` would say, with those counted that have left the queue and not asked yet."""
-        known = self._targets.get(target)
-        if known is None:
-            refusal = self._refusal_at_endpoint(endpoint, now) if endpoint else None
-            return refusal or self._outage_hold(now)
-        refusal = self._refusal(target, known, endpoint, now)
-        if refusal is None and known.in_transit and known.gated and now < known.transit_until:
-            places = self._places(known, now)
-            if places is not None and known.in_transit >= places:
-                return Hold(known.transit_until, "transit")
+        gate = self._targets.get(target)
+        refusal = self._refusal(gate, endpoint, now)
+        if refusal is None and gate is not None and gate.is_full(now):
+            return Hold(gate.transit_until, "transit")
         return refusal
 
     def popped(self, target: str, now: float) -> None:
         """The scheduler's queue let one request of *target* out: it will ask :meth:`admit` soon."""
-        known = self._targets.get(target)
-        if known is not None and known.gated:
-            if now >= known.transit_until:
-                known.in_transit = 0
-            known.in_transit += 1
-            known.transit_until = now + TRANSIT_TIME
+        gate = self._targets.get(target)
+        if gate is not None:
+            gate.popped(now)
 
     def admit(
         self,
@@ -174,102 +98,29 @@ class Governor:
         lease: float = 210.0,
     ) -> Permit | Hold | GivenUp:
         """A permit, or why not. A first attempt earns budget when it is admitted."""
-        known = self._target(target)
-        if known.in_transit:
-            known.in_transit -= 1
-        refusal = self._refusal(target, known, endpoint, now)
+        gate = self._target(target)
+        if gate.in_transit:
+            gate.in_transit -= 1
+        refusal = self._refusal(gate, endpoint, now)
         if refusal is not None:
             return refusal
-        return self._claim(target, known, endpoint, now, retry=retry, lease=lease)
-
-    def _claim(
-        self, name: str, known: Target, endpoint: str | None, now: float, *, retry: bool, lease: float
-    ) -> Permit:
         via = self._endpoint(endpoint) if endpoint is not None else None
-        permit = Permit(
-            name,
-            endpoint,
-            retry,
-            now,
-            now + lease,
-            known.circuit.generation if known.circuit is not None else 0,
-            via.circuit.generation if via is not None and via.circuit is not None else 0,
-        )
-        for gate in (known, via):
-            if gate is not None and gate.circuit is not None:
-                gate.circuit.claim(permit, permit.lease_until)
-        if known.pacer is not None:
-            known.pacer.claim(now)
-        if self._outage.is_ours():
-            self._outage.canary(now)
-        known.last_seen = now
+        permit = Permit(target, endpoint, retry, now, now + lease, _generation(gate), _generation(via))
+        gate.claim(permit, now)
+        if via is not None:
+            via.claim(permit, now)
+        self._outage.claim(now)
         if not retry:
-            self._earn(known, now)
-            if via is not None:
-                self._earn(via, now)
             self._all.add(budget.FIRSTS, now)
         return permit
 
-    def _earn(self, gate: Target, now: float) -> None:
-        if gate.ring is None:
-            gate.ring = Ring(self._settings.budget_window, 1)
-        gate.ring.add(budget.FIRSTS, now)
-
-    def _refusal(self, name: str, known: Target, endpoint: str | None, now: float) -> Hold | GivenUp | None:
-        if endpoint is not None and (at_endpoint := self._refusal_at_endpoint(endpoint, now)) is not None:
-            return at_endpoint
-        if not known.gated:
-            return self._outage_hold(now)
-        if known.given_up is not None or self._gone_too_long(name, known, now):
-            return known.given_up
-        return self._outage_hold(now) or self._gate(name, known, now)
-
-    def _refusal_at_endpoint(self, endpoint: str, now: float) -> Hold | GivenUp | None:
-        via = self._endpoints.get(endpoint)
-        if via is None or not via.gated:
-            return None
-        return via.given_up or self._gate(endpoint, via, now)
-
-    def _outage_hold(self, now: float) -> Hold | None:
-        if self._outage.is_ours() and now < self._outage.next_canary():
-            return Hold(self._outage.next_canary(), "outage")
-        return None
-
-    def _gate(self, name: str, known: Target, now: float) -> Hold | None:
-        """Hold, circuit, pace: in this order."""
-        if now < known.hold_until:
-            return Hold(known.hold_until, "told")
-        if known.circuit is not None:
-            self._tick(name, known.circuit, now)
-            if known.circuit.places(now) == 0:
-                reason = {State.OPEN: "circuit", State.HALF_OPEN: "probe"}.get(known.circuit.state, "recovering")
-                return Hold(known.circuit.ask_again_at(now), reason)
-        if known.pacer is not None and now < known.pacer.free_at():
-            return Hold(known.pacer.free_at(), "pace")
-        return None
-
-    @staticmethod
-    def _places(known: Target, now: float) -> int | None:
-        """How many would be admitted at this instant; None for any number."""
-        places = known.circuit.places(now) if known.circuit is not None else None
-        if known.pacer is not None:
-            paced = int(now >= known.pacer.free_at())
-            return paced if places is None else min(paced, places)
-        return places
-
-    def _gone_too_long(self, name: str, known: Target, now: float) -> bool:
-        circuit = known.circuit
-        if circuit is None or circuit.gone_since is None or circuit.state in {State.CLOSED, State.RECOVERING}:
-            return False
-        if now - circuit.gone_since < self.settings_of(name).target_give_up:
-            return False
-        self.give_up(name, "circuit_open", now)
-        return True
-
-    def _tick(self, name: str, circuit: Circuit, now: float) -> None:
-        event = circuit.tick(now)
-        if event is not None:
-            self._happened(name, circuit, event, now)
+    def _refusal(self, gate: Gate | None, endpoint: str | None, now: float) -> Hold | GivenUp | None:
+        via = self._endpoints.get(endpoint) if endpoint is not None else None
+        for each in (via, gate):
+            if each is not None and each.gated and (refusal := each.refusal(now)) is not None:
+                return refusal
+        until = self._outage.held_until(now)
+        return None if until is None else Hold(until, "outage")
 
     # Reports ------------------------------------------------------------------------------------------------
 
@@ -278,229 +129,156 @@ class Governor:
         if permit.ended:
             return
         permit.ended = True
-        known = self._target(permit.target)
-        known.last_seen = now
-        unreachable = outcome.class_ is OutcomeClass.TRANSIENT and (
-            outcome.blame is Blame.LOCAL or outcome.reason in UNREACHABLE
-        )
+        unreachable = is_unreachable(outcome)
         self._outage.note(permit.target, now, unreachable=unreachable)
-        if outcome.ok:
-            known.granted(now)
-        ours = unreachable and self._outage.is_ours()
-        sample = Sample.NOTHING if ours else _sample(outcome, fresh=fresh)
-        self._judge(permit.target, known, permit, permit.generation, sample, now, fresh=fresh)
-        if permit.endpoint is not None:
-            via = self._endpoint(permit.endpoint)
-            self._judge(
-                permit.endpoint,
-                via,
-                permit,
-                permit.endpoint_generation,
-                _endpoint_sample(outcome),
-                now,
-                fresh=False,
-            )
-            self._count_refusals(permit.endpoint, via, outcome, now)
+        ours = unreachable and self._outage.ours
+        sample = Sample.NOTHING if ours else sample_of(outcome, fresh=fresh)
+        gate = self._target(permit.target)
+        gate.last_seen = now
+        gate.judge(permit, permit.generation, sample, now, fresh=fresh)
+        via = self._endpoint(permit.endpoint) if permit.endpoint is not None else None
+        if via is not None:
+            self._report_endpoint(via, permit, outcome, now)
         if outcome.class_ is OutcomeClass.RATE:
-            self._slow_down(permit, known, outcome, now)
+            at_fault = via if via is not None and outcome.blame is Blame.PROXY else gate
+            self._slow_down(at_fault, permit, outcome, now)
+
+    def _report_endpoint(self, via: Gate, permit: Permit, outcome: Outcome, now: float) -> None:
+        sample = endpoint_sample_of(outcome)
+        via.judge(permit, permit.endpoint_generation, sample, now, fresh=False)
+        if sample is Sample.OK:
+            via.refusals = 0
+        elif outcome.blame is Blame.PROXY and outcome.class_ is OutcomeClass.TERMINAL:
+            via.refusals += 1
+            if via.refusals >= REFUSALS_IN_ROW:
+                via.give_up("proxy_refused", now)
+
+    @staticmethod
+    def _slow_down(gate: Gate, permit: Permit, outcome: Outcome, now: float) -> None:
+        told = outcome.wait or 0.0
+        if outcome.blame is Blame.SESSION:
+            # The others go on, a little slower.
+            gate.slow_down(permit.sent_at, 0.0, now)
+        elif told > gate.terms.settings.retry_after_cap:
+            gate.give_up("retry_after_too_long", now, now + told)
+        elif wait := gate.slow_down(permit.sent_at, told, now):
+            gate.hold(now + wait)
 
     def cancel(self, permit: Permit, now: float) -> None:
-        """The attempt of *permit* told nothing."""
+        """The attempt of *permit* told nothing, or was never sent: it has earned no budget."""
         if permit.ended:
             return
         permit.ended = True
-        for name, gates, generation in (
-            (permit.target, self._targets, permit.generation),
-            (permit.endpoint, self._endpoints, permit.endpoint_generation),
-        ):
-            gate = gates.get(name) if name is not None else None
-            if gate is not None and gate.circuit is not None:
-                assert name is not None
-                self._judge(name, gate, permit, generation, Sample.NOTHING, now, fresh=False)
-
-    def _judge(
-        self,
-        name: str,
-        gate: Target,
-        permit: Permit,
-        generation: int,
-        sample: Sample,
-        now: float,
-        *,
-        fresh: bool,
-    ) -> None:
-        if gate.circuit is None:
-            if sample not in {Sample.FAILED, Sample.REFUSED}:
-                return
-            earlier = gate.ring.at_least(budget.FIRSTS, now) - 1 if gate.ring is not None else 0
-            gate.circuit = Circuit(self.settings_of(name), now, max(0, min(earlier, gate.oks)))
-        self._tick(name, gate.circuit, now)
-        event = gate.circuit.report(permit, generation, sample, now, fresh=fresh)
-        if event is not None:
-            self._happened(name, gate.circuit, event, now)
-        gate.regate(now)
-
-    def _happened(self, name: str, circuit: Circuit, event: Event, now: float) -> None:
-        if circuit.state is State.OPEN:
-            gate = self._targets.get(name) or self._endpoints.get(name)
-            circuit.open_until(self._rng, gate.hold_until if gate is not None else now)
-        kind = EVENTS.get(event)
-        if kind is not None:
-            until = circuit.until if circuit.state is State.OPEN else None
-            self._events.append(GuardEvent(kind, name, now, until))
-
-    def _count_refusals(self, name: str, via: Target, outcome: Outcome, now: float) -> None:
-        if outcome.blame is not Blame.PROXY or outcome.class_ is not OutcomeClass.TERMINAL:
-            via.refusals = 0
-            return
-        via.refusals += 1
-        if via.refusals >= REFUSALS_IN_ROW and via.given_up is None:
-            via.given_up = GivenUp("proxy_refused")
-            via.gated = True
-            self._events.append(GuardEvent("endpoint_refused", name, now))
-
-    def _slow_down(self, permit: Permit, known: Target, outcome: Outcome, now: float) -> None:
-        settings = self.settings_of(permit.target)
-        told = outcome.wait
-        if told is not None and told > settings.retry_after_cap:
-            self.give_up(permit.target, "retry_after_too_long", now, now + told)
-            return
-        if outcome.blame is Blame.PROXY and permit.endpoint is not None:
-            via = self._endpoint(permit.endpoint)
-            via.hold(now + (told if told is not None else settings.rate_backoff_base))
-            return
-        cut = self._cut(permit, known, told or 0.0, now) if settings.pacing_enabled else True
-        if outcome.blame is Blame.SESSION:
-            return
-        if told:
-            known.hold(now + told)
-        elif cut:
-            known.hold(now + (1.0 / known.pacer.rate if known.pacer is not None else settings.rate_backoff_base))
-
-    def _cut(self, permit: Permit, known: Target, told: float, now: float) -> bool:
-        granted = known.granted_lately(now, max(1.0, told))
-        if known.pacer is None:
-            known.pacer = Pacer(granted, now)
-            known.gated = True
-            self._events.append(GuardEvent("paced", permit.target, now))
-            return True
-        return known.pacer.refused(permit.sent_at, granted, now)
+        gate = self._targets.get(permit.target)
+        if gate is not None:
+            gate.unclaim(permit, permit.generation, now)
+        if permit.endpoint is not None:
+            self._endpoint(permit.endpoint).unclaim(permit, permit.endpoint_generation, now)
+        if not permit.retry:
+            self._all.take_back(budget.FIRSTS, self._all.bucket(permit.sent_at), now)
 
     # Budget -------------------------------------------------------------------------------------------------
 
     def reserve(
         self, target: str, charge: Charge | str, now: float, *, endpoint: str | None = None
     ) -> Reservation | None:
-        """Charge one retry to the budget, or None when there is none left."""
-        if charge == Charge.PACED:
+        """Charge one retry to the budget, or None when there is none left.
+
+        A retry that waits as it was told to is free, and so is every one while our own network is down.
+        """
+        if charge == Charge.PACED or self._outage.ours:
             return Reservation()
-        transient, identity = self._rules.get(target) or self._rules_of(target)
-        known = self._target(target)
-        if charge == Charge.PROXY and endpoint is not None:
-            known = self._endpoint(endpoint)
-        if known.ring is None:
-            known.ring = Ring(self._settings.budget_window, 1)
-        if charge == Charge.IDENTITY:
-            granted = budget.reserve(((identity, known.ring, budget.IDENTITY),), now)
-        elif charge == Charge.PROXY and endpoint is not None:
-            granted = budget.reserve(((transient, known.ring, budget.TRANSIENT),), now)
-        else:
-            granted = budget.reserve(
-                ((transient, known.ring, budget.TRANSIENT), (self._all_rule, self._all, budget.TRANSIENT)),
-                now,
-            )
-        if granted is None and not known.denied:
-            self._events.append(GuardEvent("budget_exhausted", target, now))
-        known.denied = granted is None
+        at_endpoint = charge == Charge.PROXY and endpoint is not None
+        gate = self._endpoint(endpoint) if at_endpoint and endpoint is not None else self._target(target)
+        gate.last_seen = now
+        granted = budget.reserve(self._wanted(gate, charge, at_endpoint=at_endpoint), now)
+        if granted is None and not gate.denied:
+            self._events.append(GuardEvent("budget_exhausted", gate.name, now))
+        gate.denied = granted is None
         return granted
 
-    def _rules_of(self, target: str) -> tuple[Rule, Rule]:
-        settings = self._overrides.get(target)
-        if settings is None:
-            return self._default_rules
-        rules = self._rules[target] = _rules(settings)
-        return rules
+    def _wanted(self, gate: Gate, charge: Charge | str, *, at_endpoint: bool) -> tuple[tuple[Rule, Ring, int], ...]:
+        """What must grant a retry. Only what adds to a target's own load counts for the whole crawl."""
+        if charge == Charge.IDENTITY:
+            return ((gate.terms.identity, gate.ring, budget.IDENTITY),)
+        own = (gate.terms.transient, gate.ring, budget.TRANSIENT)
+        return (own,) if at_endpoint else (own, (self._all_rule, self._all, budget.TRANSIENT))
 
     @staticmethod
     def refund(reservation: Reservation, now: float) -> None:
         """The retry was never sent."""
         reservation.refund(now)
 
-    def tail_open(self, target: str, now: float) -> bool:
-        """Whether a retry may go without budget, once no first attempt of *target* waits: the target must be well."""
-        known = self._targets.get(target)
-        if known is None:
-            return True
-        if self.still(target, now) or self._outage_hold(now) is not None:
-            return False
-        circuit = known.circuit
-        return circuit is None or circuit.failure_ratio(now) < self.settings_of(target).circuit_failure_ratio
+    def tail_open(self, target: str, now: float, endpoint: str | None = None) -> bool:
+        """Whether a retry may go without budget, once no first attempt of *target* waits.
 
-    def still(self, target: str, now: float) -> bool:
-        """Whether the clock of those who wait for budget stands still: the target is held or not closed."""
-        known = self._targets.get(target)
-        if known is None:
+        The target must be well; or it waits for a probe, and nothing else is left to be one.
+        """
+        gate = self._targets.get(target)
+        if self._outage.held_until(now) is not None or self._is_still_at(endpoint, now):
             return False
-        closed = known.circuit is None or known.circuit.state is State.CLOSED
-        return not closed or now < known.hold_until
+        if gate is None:
+            return True
+        if gate.is_still(now):
+            waits = gate.circuit is not None and gate.circuit.state is State.HALF_OPEN and now >= gate.hold_until
+            return waits and gate.refusal(now) is None
+        return gate.failure_ratio(now) < gate.terms.settings.circuit_failure_ratio
+
+    def still(self, target: str, now: float, endpoint: str | None = None) -> bool:
+        """Whether the clock of those who wait for budget stands still: nothing may go there for now."""
+        gate = self._targets.get(target)
+        here = gate is not None and gate.is_still(now)
+        return here or self._outage.ours or self._is_still_at(endpoint, now)
+
+    def _is_still_at(self, endpoint: str | None, now: float) -> bool:
+        via = self._endpoints.get(endpoint) if endpoint is not None else None
+        return via is not None and via.is_still(now)
 
     # Giving up, and looking ---------------------------------------------------------------------------------
 
+    @property
+    def own_outage(self) -> bool:
+        """Whether so many targets are out of reach that it must be our own network."""
+        return self._outage.ours
+
     def give_up(self, target: str, reason: str, now: float, not_before: float | None = None) -> None:
         """Nothing more is admitted to *target*; the first reason stands."""
-        known = self._target(target)
-        if known.given_up is None:
-            known.given_up = GivenUp(reason, not_before)
-            known.gated = True
-            self._events.append(GuardEvent("target_given_up", target, now, not_before))
+        self._target(target).give_up(reason, now, not_before)
 
     def hold(self, target: str, until: float) -> None:
         """Hold *target* at least until then."""
         self._target(target).hold(until)
 
-    def given_up(self, target: str, now: float) -> GivenUp | None:
-        """Whether *target* was given up, or is now."""
-        known = self._targets.get(target)
-        if known is None:
-            return None
-        self._gone_too_long(target, known, now)
-        return known.given_up
+    def given_up(self, target: str, now: float, endpoint: str | None = None) -> GivenUp | None:
+        """Whether *target* was given up, or is now; with *endpoint*, or that."""
+        for gate in (self._targets.get(target), self._endpoints.get(endpoint) if endpoint is not None else None):
+            if gate is not None:
+                gate.tick(now)
+                if gate.given_up is not None:
+                    return gate.given_up
+        return None
 
     def healthy(self, target: str, now: float) -> bool:
         """Whether other requests of *target* succeed: its circuit is closed and few of them fail."""
-        known = self._targets.get(target)
-        if known is None or known.circuit is None:
+        gate = self._targets.get(target)
+        if gate is None:
             return True
-        circuit = known.circuit
-        return circuit.state is State.CLOSED and (
-            circuit.failure_ratio(now) < self.settings_of(target).circuit_failure_ratio / 2
-        )
+        return gate.is_closed and gate.failure_ratio(now) < gate.terms.settings.circuit_failure_ratio / 2
 
     def pace(self, target: str) -> float | None:
         """The present pace per second; None when *target* is not paced."""
-        known = self._targets.get(target)
-        return known.pacer.rate if known is not None and known.pacer is not None else None
+        gate = self._targets.get(target)
+        return gate.pacer.rate if gate is not None and gate.pacer is not None else None
 
     def view(self, target: str, now: float) -> TargetView:
         """*target* as it stands."""
-        known = self._targets.get(target) or Target()
-        circuit = known.circuit
-        gone = circuit.gone_since if circuit is not None and circuit.state is not State.CLOSED else None
-        return TargetView(
-            state=circuit.state.value if circuit is not None else State.CLOSED.value,
-            since=circuit.since if circuit is not None else None,
-            next_probe=circuit.until if circuit is not None and circuit.state is State.OPEN else None,
-            gone_since=gone,
-            give_up_at=gone + self.settings_of(target).target_give_up if gone is not None else None,
-            hold_until=known.hold_until if known.hold_until > now else None,
-            rate=self.pace(target),
-            failure_ratio=circuit.failure_ratio(now) if circuit is not None else 0.0,
-            given_up=known.given_up,
-        )
+        gate = self._targets.get(target) or Gate(target, self._terms_of(target))
+        return gate.view(now)
 
     def take_events(self) -> list[GuardEvent]:
         """What has happened since the last call."""
-        events, self._events = self._events, []
+        events = self._events.copy()
+        self._events.clear()
         return events
 
     def evict(self, now: float, most: int = 1000) -> int:
@@ -510,40 +288,12 @@ class Governor:
         forgotten = 0
         for _ in range(min(most, len(self._evict_from))):
             name = self._evict_from.pop()
-            known = self._targets.get(name)
-            if known is not None and known.forgettable(now):
+            gate = self._targets.get(name)
+            if gate is not None and gate.forgettable(now):
                 del self._targets[name]
                 forgotten += 1
         return forgotten
 
 
-def _rules(settings: GuardSettings) -> tuple[Rule, Rule]:
-    return (
-        Rule.of(settings.budget_ratio, settings.budget_min_retries),
-        Rule.of(settings.budget_identity_ratio, settings.budget_min_retries),
-    )
-
-
-def _sample(outcome: Outcome, *, fresh: bool) -> Sample:
-    """What *outcome* says about the target."""
-    kind: Any = outcome.class_
-    if kind is OutcomeClass.OK:
-        return Sample.OK
-    if kind is OutcomeClass.RATE:
-        return Sample.SLOWED
-    if outcome.blame in {Blame.PROXY, Blame.LOCAL}:
-        return Sample.NOTHING
-    if kind is OutcomeClass.TERMINAL:
-        return Sample.OK
-    if kind is OutcomeClass.IDENTITY:
-        return Sample.REFUSED if fresh else Sample.NOTHING
-    return Sample.FAILED if outcome.blame is Blame.TARGET else Sample.NOTHING
-
-
-def _endpoint_sample(outcome: Outcome) -> Sample:
-    """What *outcome* says about the proxy endpoint it came through."""
-    if outcome.blame is Blame.PROXY:
-        if outcome.class_ is OutcomeClass.TRANSIENT:
-            return Sample.FAILED
-        return Sample.SLOWED if outcome.class_ is OutcomeClass.RATE else Sample.NOTHING
-    return Sample.NOTHING if outcome.blame is Blame.LOCAL else Sample.OK
+def _generation(gate: Gate | None) -> int:
+    return gate.circuit.generation if gate is not None and gate.circuit is not None else 0

@@ -10,11 +10,13 @@ CANARY_EVERY = 1.0
 
 
 class OutageWatch:
-    """Which targets were active of late, and which of them failed below HTTP."""
+    """Which targets were active of late, and which of them could not be reached."""
 
-    __slots__ = ("_active", "_failing", "_next_canary")
+    __slots__ = ("_active", "_failing", "_next_canary", "ours")
 
     def __init__(self) -> None:
+        self.ours = False
+        """Whether so many targets are out of reach that it must be our own network; the first answer ends it."""
         self._active: OrderedDict[str, float] = OrderedDict()
         self._failing: OrderedDict[str, float] = OrderedDict()
         self._next_canary = 0.0
@@ -26,20 +28,22 @@ class OutageWatch:
         if unreachable:
             self._failing[target] = now
             self._failing.move_to_end(target)
-        else:
+        elif self.ours:
+            self.ours = False
+            self._failing.clear()
+        elif self._failing:
             self._failing.pop(target, None)
         for seen in (self._active, self._failing):
             while seen and next(iter(seen.values())) < now - LOOKS_BACK:
                 seen.popitem(last=False)
+        if unreachable and len(self._active) >= TARGETS_NEEDED and 2 * len(self._failing) >= len(self._active):
+            self.ours = True
 
-    def is_ours(self) -> bool:
-        """Whether so many targets are unreachable that it must be our own network."""
-        failing = len(self._failing)
-        return bool(failing) and len(self._active) >= TARGETS_NEEDED and 2 * failing >= len(self._active)
+    def held_until(self, now: float) -> float | None:
+        """When the next canary may go; None when anything may."""
+        return self._next_canary if self.ours and now < self._next_canary else None
 
-    def next_canary(self) -> float:
-        """When the next request may go to find out."""
-        return self._next_canary
-
-    def canary(self, now: float) -> None:
-        self._next_canary = now + CANARY_EVERY
+    def claim(self, now: float) -> None:
+        """One goes, and as long as it is our own network it goes to find out."""
+        if self.ours:
+            self._next_canary = now + CANARY_EVERY

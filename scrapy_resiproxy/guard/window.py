@@ -14,12 +14,17 @@ BUCKETS = 12
 class Ring:
     """*series* counters over the last *window* seconds."""
 
-    __slots__ = ("_counts", "_head", "_width")
+    __slots__ = ("_counts", "_head", "_window")
 
     def __init__(self, window: float, series: int) -> None:
-        self._width = window / BUCKETS
+        self._window = window
         self._head = -1
         self._counts = array("I", bytes(4 * series * (BUCKETS + 1)))
+
+    @property
+    def width(self) -> float:
+        """Seconds of one bucket."""
+        return self._window / BUCKETS
 
     def widen(self, series: int) -> None:
         """Have at least *series* counters; the new ones begin at 0."""
@@ -27,12 +32,16 @@ class Ring:
         if missing > 0:
             self._counts.extend(array("I", bytes(4 * missing)))
 
+    def bucket(self, at: float) -> int:
+        """The bucket of a count that was added at *at*."""
+        return int(at * BUCKETS / self._window)
+
     def _roll(self, now: float) -> int:
         """Empty what the time since has passed over, and return the bucket of *now*.
 
         A clock that stands still or goes back counts as the latest time seen: that never makes room for more.
         """
-        bucket = int(now / self._width)
+        bucket = int(now * BUCKETS / self._window)
         head = self._head
         if bucket > head:
             step = BUCKETS + 1
@@ -68,6 +77,12 @@ class Ring:
     def lately(self, series: int, now: float, seconds: float) -> int:
         """The count over the last *seconds*, rounded up to whole buckets, at most the window."""
         head = self._roll(now)
-        buckets = min(BUCKETS, int(seconds / self._width) + 1)
+        buckets = min(BUCKETS, int(seconds / self.width) + 1)
         start = series * (BUCKETS + 1)
         return sum(self._counts[start + (head - back) % (BUCKETS + 1)] for back in range(buckets))
+
+    def fullest(self, series: int, now: float) -> int:
+        """The greatest count of one bucket."""
+        self._roll(now)
+        start = series * (BUCKETS + 1)
+        return max(self._counts[start : start + BUCKETS + 1])

@@ -1,8 +1,8 @@
-"""Waiting retries on disk, so that a kill at any moment loses no request that has failed once.
+"""Requests on their way, on disk, so that a kill at any moment loses none that has left Scrapy's queue.
 
-One SQLite file in JOBDIR (WAL). A row is written and committed before the middleware lets go of the request, and
-deleted at the request's final outcome; deletions ride on the next commit, because losing one only means that a
-request is fetched once more. Requests are stored as Scrapy's own disk queues store them (pickled ``to_dict``), in
+One SQLite file in JOBDIR (WAL). A row is written and committed before a request is sent or waits, and deleted at the
+request's final outcome; deletions ride on the next commit, because losing one only means that a request is fetched
+once more. Requests are stored as Scrapy's own disk queues store them (pickled ``to_dict``), in
 the same directory and with the same trust.
 """
 
@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+GRACE = 5.0
+"""Seconds for which a finished request is kept: its callback and its items need time too, and nothing tells when they
+have had it. A kill in between means that the page is fetched again.
+"""
 
 FILE_NAME = "resiproxy.sqlite"
 
@@ -49,6 +55,7 @@ class WaitingStore:
         self._db.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value BLOB NOT NULL)")
         self._ids = {row[0] for row in self._db.execute("SELECT id FROM waiting")}
         self._open = False
+        self._finished: deque[tuple[float, str]] = deque()
 
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._ids
@@ -56,14 +63,16 @@ class WaitingStore:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def put(self, entry_id: str, due: float, request: dict[str, Any], extra: dict[str, Any]) -> None:
-        """Write one waiting request and commit.
+    def put(
+        self, entry_id: str, due: float, request: dict[str, Any], extra: dict[str, Any], *, released: bool = False
+    ) -> None:
+        """Write one request and commit; *released* when Scrapy has it at present.
 
         Raises what pickling raises (TypeError, AttributeError, pickle.PicklingError) when it cannot be stored.
         """
-        row = (entry_id, due, pickle.dumps(request, protocol=4), pickle.dumps(extra, protocol=4))
+        row = (entry_id, due, released, pickle.dumps(request, protocol=4), pickle.dumps(extra, protocol=4))
         self._begin()
-        self._db.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, 0, ?, ?)", row)
+        self._db.execute("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?, ?)", row)
         self._ids.add(entry_id)
         self.commit()
 
@@ -73,12 +82,17 @@ class WaitingStore:
             self._begin()
             self._db.execute("UPDATE waiting SET released = 1 WHERE id = ?", (entry_id,))
 
-    def finish(self, entry_id: str) -> None:
-        """The request has its final outcome."""
+    def finish(self, entry_id: str, now: float) -> None:
+        """The request has its final outcome (*now* in seconds of any clock): its row goes soon."""
         if entry_id in self._ids:
-            self._ids.discard(entry_id)
-            self._begin()
-            self._db.execute("DELETE FROM waiting WHERE id = ?", (entry_id,))
+            self._finished.append((now, entry_id))
+        while self._finished and self._finished[0][0] <= now - GRACE:
+            self._delete(self._finished.popleft()[1])
+
+    def _delete(self, entry_id: str) -> None:
+        self._ids.discard(entry_id)
+        self._begin()
+        self._db.execute("DELETE FROM waiting WHERE id = ?", (entry_id,))
 
     def fact(self, name: str) -> Any:
         """What :meth:`remember` kept under *name*; None when nothing."""
@@ -115,5 +129,8 @@ class WaitingStore:
             self._open = False
 
     def close(self) -> None:
+        """Write everything that is known, after the last callback has ended."""
+        while self._finished:
+            self._delete(self._finished.popleft()[1])
         self.commit()
         self._db.close()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 STEPS: Final = (0.06, 0.09, 0.12, 0.17, 0.23, 0.34, 0.5, 0.67, 0.84, 1.0)
 """Shares of the longest wait at which a tunnel of its own is tried: a silent drop shows between two of them."""
-_PATIENCE: Final = 5.0
 _PINGS_PER_TIMEOUT: Final = 3
 _TIMEOUTS_TO_OUTLIVE: Final = 3
 
@@ -82,17 +81,17 @@ class Wait:
 
 
 def measure_silence(
-    open_line: Opener, longest: float, clock: Callable[[], float], show: Callable[[float], None]
+    open_line: Opener, longest: float, patience: float, clock: Callable[[], float], show: Callable[[float], None]
 ) -> Silence:
     """Let one tunnel idle until it is closed, and others, each to be tried once, to find silent drops.
 
-    Takes *longest* seconds at most, and a few more for what does not answer. Raises ``StageFailed`` when the first
+    Takes *longest* seconds at most, and *patience* more for what does not answer. Raises ``StageFailed`` when the first
     tunnel does not open; a tunnel that the port will not open besides is left out.
     """
     first = open_line()
     wait = Wait(clock, show)
     with ThreadPoolExecutor(len(STEPS) + 1) as pool:
-        trials = [pool.submit(_trial, open_line, step * longest, wait) for step in STEPS]
+        trials = [pool.submit(_trial, open_line, step * longest, patience, wait) for step in STEPS]
         start = clock()
         watcher = pool.submit(first.wait_for_end, longest)
         watcher.add_done_callback(lambda ended: wait.off.set() if ended.result() else None)
@@ -110,20 +109,25 @@ def measure_silence(
     )
 
 
-def _trial(open_line: Opener, age: float, wait: Wait) -> tuple[float, bool | None]:
+def _trial(open_line: Opener, age: float, patience: float, wait: Wait) -> tuple[float, bool | None]:
     """Try a tunnel after *age* seconds of silence; None when there was no trial."""
     try:
         line = open_line()
     except StageFailed:
         return age, None
     try:
-        return age, line.alive(_PATIENCE) if not wait.off.wait(age) else None
+        return age, line.alive(patience) if not wait.off.wait(age) else None
     finally:
         line.close()
 
 
 def measure_warmth(
-    open_line: Opener, timeout: float, longest: float, clock: Callable[[], float], show: Callable[[float], None]
+    open_line: Opener,
+    timeout: float,
+    longest: float,
+    patience: float,
+    clock: Callable[[], float],
+    show: Callable[[float], None],
 ) -> Warmth:
     """Ping a tunnel at a third of *timeout* for three timeouts, at most *longest* seconds."""
     line = open_line()
@@ -133,7 +137,7 @@ def measure_warmth(
     try:
         while clock() < end:
             wait.until(clock() + interval)
-            if not line.alive(_PATIENCE):
+            if not line.alive(patience):
                 return Warmth(interval, clock() - start, died=True)
     finally:
         line.close()

@@ -85,7 +85,8 @@ class Warden:
         self._close = close
         self._timers: dict[Tunnel, IDelayedCall] = {}
         self._demand: dict[TunnelKey, Demand] = {}
-        self._window = plan.idle_timeout or _WINDOW
+        # Half the timeout: a spare tunnel that nobody wants is then gone within two of them.
+        self._window = (plan.idle_timeout or _WINDOW) / 2
 
     def works(self, tunnel: Tunnel) -> None:
         """A request has got *tunnel*."""

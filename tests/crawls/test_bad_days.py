@@ -64,7 +64,9 @@ def test_a_rate_limit_is_kept_and_nobody_is_blocked(day: Any) -> None:
     assert summary["blocks"] == 0
     assert summary["outcomes"].get("limited", 0) <= 15
     first_session = {row["path"]: row["session"] for row in rows if row.get("outcome") == "limited"}
-    retried = {row["path"]: row["session"] for row in rows if row.get("outcome") == "ok" and row["path"] in first_session}
+    retried = {
+        row["path"]: row["session"] for row in rows if row.get("outcome") == "ok" and row["path"] in first_session
+    }
     assert retried == first_session, "a retry must stay on the session that was told to wait"
 
 

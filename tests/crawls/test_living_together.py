@@ -41,7 +41,8 @@ def test_every_run_mode(day: Any, reactor: str) -> None:
 def test_observing_changes_nothing_and_counts(day: Any) -> None:
     with day("flaky:p=0.3") as today:
         crawled = today.crawl(
-            pages(60), {"RESIPROXY_MODE": "observe", "HTTPPROXY_ENABLED": True, "RESIPROXY_PROXY": None},
+            pages(60),
+            {"RESIPROXY_MODE": "observe", "HTTPPROXY_ENABLED": True, "RESIPROXY_PROXY": None},
         )
         direct = today.lab.summary()["requests"]
     # No proxy of ours is set, so nothing reached the lab: the host names do not exist.
@@ -136,7 +137,10 @@ class MediaSpider(ProbeSpider):
 """
     with day("flaky:p=0.3") as today:
         crawled = today.crawl(
-            pages(2), {"ROBOTSTXT_OBEY": True}, spider=source, name="MediaSpider",
+            pages(2),
+            {"ROBOTSTXT_OBEY": True},
+            spider=source,
+            name="MediaSpider",
         )
         hosts = today.lab.summary()["hosts"]["shop.example"]
     assert len(crawled.good) == 2

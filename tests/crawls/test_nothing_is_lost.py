@@ -72,7 +72,7 @@ def test_a_job_keeps_the_due_times(day: Any) -> None:
 
 def test_without_a_job_everything_sent_once_is_a_letter(day: Any) -> None:
     with day("flaky:p=0.5") as today:
-        running = today.start(pages(200), PATIENT)
+        running = today.start(pages(2000), PATIENT)
         run_until(running, today, 120)
         running.send(signal.SIGTERM)
         crawled = running.wait()
@@ -87,7 +87,8 @@ def test_without_a_job_everything_sent_once_is_a_letter(day: Any) -> None:
 def test_retries_that_fall_due_during_a_slow_shutdown_are_letters(day: Any) -> None:
     with day({"shop.example": "flaky:p=1", "slow.example": "ok:latency=3"}) as today:
         running = today.start(
-            [*pages(1, "slow.example"), *pages(40)], {**PATIENT, "RESIPROXY_BACKOFF_BASE": 1, "RESIPROXY_BACKOFF_CAP": 1}
+            [*pages(1, "slow.example"), *pages(40)],
+            {**PATIENT, "RESIPROXY_BACKOFF_BASE": 1, "RESIPROXY_BACKOFF_CAP": 1},
         )
         run_until(running, today, 30)
         running.send(signal.SIGTERM)
@@ -125,8 +126,6 @@ class LambdaSpider(ProbeSpider):
         return super().request(url, meta={"handle": lambda: None}, **kwargs)
 """
     with day("flaky:p=1") as today:
-        crawled = today.crawl(
-            pages(3), {**HASTY, "JOBDIR": "job"}, spider=source, name="LambdaSpider"
-        )
+        crawled = today.crawl(pages(3), {**HASTY, "JOBDIR": "job"}, spider=source, name="LambdaSpider")
     assert len(crawled.good) == 3
     assert "cannot be kept in JOBDIR" in crawled.log

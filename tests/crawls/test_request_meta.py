@@ -125,10 +125,10 @@ def test_signals_tell_what_happens(day: Any) -> None:
             self.note("signal", name=name, arguments=sorted(set(kwargs) - {"signal", "sender"}))
         return heard
 """
-    with day({"shop.example": "outage:duration=1", "wall.example": "block403:pages=5", "gone.example": "down"}) as today:
-        crawled = today.crawl(
-            [*pages(30), *pages(20, "wall.example"), *pages(5, "gone.example")], **spider(more=more)
-        )
+    with day(
+        {"shop.example": "outage:duration=1", "wall.example": "block403:pages=5", "gone.example": "down"}
+    ) as today:
+        crawled = today.crawl([*pages(30), *pages(20, "wall.example"), *pages(5, "gone.example")], **spider(more=more))
     heard = Counter(note["name"] for note in crawled.notes if note["kind"] == "signal")
     assert set(heard) == {
         "outcome_classified",

@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from real_programs import Programs
 from tunnel_kit import certificates
 
 
@@ -43,3 +44,11 @@ def run_program():
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """Real proxies and origins, as long as the test lasts."""
+    running = Programs(tmp_path)
+    yield running
+    running.stop()

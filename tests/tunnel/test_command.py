@@ -60,7 +60,9 @@ def test_wrong_usage_is_one_line(command, words, line):
 def test_probe_ends_with_the_settings_to_paste(command, origin):
     proxy = ConnectRelay(origin.port, idle=0.45)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"http://u:canaryPass99@127.0.0.1:{proxy.port}", "--target", target, "--max", 1.5)
+    code, out = command(
+        "probe", f"http://u:canaryPass99@127.0.0.1:{proxy.port}", "--target", target, "--max", 1.5, "--timeout", 0.5
+    )
     proxy.close()
     assert code == 0
     assert "works over CONNECT" in out
@@ -76,7 +78,7 @@ def test_probe_ends_with_the_settings_to_paste(command, origin):
 def test_probe_measures_nothing_when_told_to_be_quick(command, origin):
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--quick")
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--quick", "--timeout", 0.5)
     proxy.close()
     assert code == 0
     assert "settings.py" not in out
@@ -106,7 +108,7 @@ def test_probe_fails_when_the_port_stops_opening_tunnels(command, origin, monkey
 
     monkeypatch.setattr(module, "try_both", prove_then_refuse)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target)
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--timeout", 0.5)
     proxy.close()
     assert code == 1
     assert "No more tunnel could be opened" in out
@@ -115,7 +117,7 @@ def test_probe_fails_when_the_port_stops_opening_tunnels(command, origin, monkey
 def test_probe_with_no_idle_timeout_leaves_it_unset(command, origin):
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--max", 0.4)
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--max", 0.4, "--timeout", 0.5)
     proxy.close()
     assert code == 0
     assert "may stay unset" in out
@@ -126,7 +128,7 @@ def test_progress_is_a_counter_on_a_terminal(command, origin, monkeypatch, capsy
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
     cmd = Command()
-    opts = argparse.Namespace(target=target, max=0.3, timeout=2.0, quick=False)
+    opts = argparse.Namespace(target=target, max=0.3, timeout=0.5, quick=False)
     assert module.probe(f"127.0.0.1:{proxy.port}", opts) == 0
     proxy.close()
     assert "silent tunnels:" in capsys.readouterr().err

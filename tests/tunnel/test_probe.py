@@ -182,7 +182,7 @@ def silence(run, relay, origin_port, longest=1.5):
         SOON,
         trusting_context(),
     )
-    return opener, measure_silence(opener, longest, perf_counter, lambda left: None)
+    return opener, measure_silence(opener, longest, SOON, perf_counter, lambda left: None)
 
 
 class TestSilence:
@@ -191,7 +191,7 @@ class TestSilence:
         assert found.closed_after == pytest.approx(0.6, abs=0.15)
         assert (found.closed_by, found.origin_closes, found.dropped_silently) == ("peer", False, False)
         assert found.timeout == found.closed_after
-        warmth = measure_warmth(opener, found.timeout, 2.0, perf_counter, lambda left: None)
+        warmth = measure_warmth(opener, found.timeout, 2.0, SOON, perf_counter, lambda left: None)
         assert not warmth.died
         assert warmth.lived >= 1.5
 
@@ -220,7 +220,7 @@ class TestSilence:
 
     def test_a_lifetime_is_not_cured_by_pings(self, run, origin):
         opener, found = silence(run, run(ConnectRelay(origin.port, lifetime=0.6)), origin.port)
-        warmth = measure_warmth(opener, found.timeout, 3.0, perf_counter, lambda left: None)
+        warmth = measure_warmth(opener, found.timeout, 3.0, SOON, perf_counter, lambda left: None)
         assert warmth.died
         assert warmth.lived == pytest.approx(0.6, abs=0.3)
 
@@ -247,7 +247,7 @@ class TestSilence:
             SOON,
             trusting_context(),
         )
-        measure_silence(opener, 0.3, perf_counter, shown.append)
+        measure_silence(opener, 0.3, SOON, perf_counter, shown.append)
         assert shown[0] == pytest.approx(0.3, abs=0.1)
 
     def test_no_first_tunnel_no_measurement(self, run, origin):

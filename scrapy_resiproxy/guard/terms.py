@@ -1,0 +1,31 @@
+"""What all gates with the same settings share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from scrapy_resiproxy.guard.budget import Rule
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from scrapy_resiproxy.guard.answers import GuardEvent
+    from scrapy_resiproxy.settings import GuardSettings
+
+
+@dataclass(slots=True, eq=False)
+class Terms:
+    """Settings, the budget rules made of them, dice, and the list where events go."""
+
+    settings: GuardSettings
+    rng: Random
+    events: list[GuardEvent]
+    kind: str = "target"
+    """``target`` or ``endpoint``."""
+    transient: Rule = field(init=False)
+    identity: Rule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.transient = Rule.of(self.settings.budget_ratio, self.settings.budget_min_retries)
+        self.identity = Rule.of(self.settings.budget_identity_ratio, self.settings.budget_min_retries)

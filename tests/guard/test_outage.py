@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from scrapy_resiproxy.guard.outage import CANARY_EVERY, LOOKS_BACK, OutageWatch
+
+
+def watched(targets, failing, now=1000.0, step=0.1):
+    """A watch that has seen *targets* answer or, the last ones of them, fail; and the time."""
+    watch = OutageWatch()
+    for number in range(targets):
+        now += step
+        watch.note(f"t{number}", now, unreachable=number >= targets - failing)
+    return watch, now
+
+
+@pytest.mark.parametrize(
+    ("targets", "failing", "ours"),
+    [
+        (10, 5, True),
+        (10, 4, False),
+        (10, 10, True),
+        (9, 9, False),
+        (12, 6, True),
+        (13, 6, False),
+        (40, 20, True),
+        (40, 19, False),
+        (1, 1, False),
+        (12, 0, False),
+    ],
+)
+def test_half_of_ten_targets_out_of_reach_means_our_own_network(targets, failing, ours):
+    assert watched(targets, failing)[0].ours is ours
+
+
+def test_many_failures_of_one_target_are_its_own():
+    watch, now = watched(10, 1)
+    for _ in range(50):
+        watch.note("t9", now, unreachable=True)
+    assert not watch.ours
+
+
+def test_a_target_that_answers_again_no_longer_counts_as_failing():
+    watch, now = watched(10, 4)
+    watch.note("t9", now, unreachable=False)
+    watch.note("t0", now, unreachable=True)
+    assert not watch.ours
+    watch.note("t1", now, unreachable=True)
+    assert watch.ours
+
+
+@pytest.mark.parametrize(("age", "ours"), [(LOOKS_BACK - 1, True), (LOOKS_BACK + 1, False)])
+def test_only_what_was_seen_of_late_counts(age, ours):
+    watch, now = watched(9, 9, step=0.0)
+    watch.note("another", now + age, unreachable=True)
+    assert watch.ours is ours
+
+
+def test_a_target_seen_again_is_as_young_as_its_last_answer():
+    watch, now = watched(9, 9, step=0.0)
+    for number in range(9):
+        watch.note(f"t{number}", now + LOOKS_BACK - 1, unreachable=True)
+    watch.note("another", now + LOOKS_BACK + 1, unreachable=True)
+    assert watch.ours
+
+
+def test_nothing_is_held_while_our_network_is_well():
+    watch, now = watched(12, 3)
+    watch.claim(now)
+    assert watch.held_until(now) is None
+
+
+def test_one_canary_a_second_goes_to_find_out():
+    watch, now = watched(12, 12)
+    assert watch.held_until(now) is None
+    watch.claim(now)
+    assert watch.held_until(now) == now + CANARY_EVERY
+    assert watch.held_until(now + CANARY_EVERY) is None
+
+
+def test_an_outage_outlasts_the_memory_of_what_was_active():
+    watch, now = watched(12, 12)
+    for second in range(100):
+        watch.claim(now + second)
+        watch.note("t0", now + second, unreachable=True)
+        assert watch.ours
+
+
+def test_the_first_answer_ends_it_and_a_single_failure_does_not_bring_it_back():
+    watch, now = watched(12, 12)
+    watch.claim(now)
+    watch.note("t3", now + 0.5, unreachable=False)
+    assert not watch.ours
+    assert watch.held_until(now + 0.5) is None
+    watch.note("t4", now + 0.6, unreachable=True)
+    assert not watch.ours
