@@ -24,6 +24,14 @@ HANDLERS = {
     "ours": "scrapy_resiproxy.components.tunnel_handler.TunnelDownloadHandler",
 }
 
+DEFAULT_HEADERS = {
+    "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+    "Accept-Language": "en",
+    "User-Agent": "Scrapy/2.19.0 (+https://scrapy.org)",
+    "Accept-Encoding": "gzip, deflate",
+}
+"""What Scrapy's middlewares add."""
+
 
 class Client:
     def __init__(self, job):
@@ -39,7 +47,8 @@ class Client:
         login = "Basic " + session  # The relay does not look at it; a session is a login, as with a real vendor.
         meta = {"proxy": proxy, "download_timeout": self.job.get("timeout", 30)}
         url = f"https://{host or 'localhost'}:{self.job['origin']}/"
-        request = Request(url, headers={"Proxy-Authorization": login}, meta=meta, method=method, body=body)
+        headers = {**DEFAULT_HEADERS, "Proxy-Authorization": login}
+        request = Request(url, headers=headers, meta=meta, method=method, body=body)
         try:
             await self.handler.download_request(request)
         except Exception as error:

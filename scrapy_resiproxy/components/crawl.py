@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
+from scrapy.core.scheduler import Scheduler
 from scrapy.http import Response
 
 from scrapy_resiproxy.components.boarding import Boarding
@@ -173,12 +174,24 @@ class Crawl:
             finish()
         self.office.close()
 
+    def _taken_back(self, request: Request) -> bool:
+        """Whether a scheduler that outlives the process (scrapy-redis …) took a request that was never sent.
+
+        The engine's scheduler can be asked since Scrapy 2.19.
+        """
+        scheduler = getattr(self.runtime.engine, "scheduler", None)
+        # isinstance() takes every class with a scheduler's methods for one of Scrapy's own.
+        if scheduler is None or Scheduler in type(scheduler).__mro__:
+            return False
+        request.meta.pop(META_STATE, None)
+        return bool(scheduler.enqueue_request(request))
+
     def _bury_waiting(self, waiting: list[Any]) -> None:
         for entry in waiting:
             state = state_of(entry.request)
             if entry.sent and state is not None:
                 self.office.bury(entry.request, "shutdown", target=entry.target, state=state)
-            else:
+            elif not self._taken_back(entry.request):
                 self.unsent += 1
         self.unsent += sum(queue.left() for queue in self.runtime.queues)
         if self.unsent:

@@ -76,8 +76,12 @@ class Events:
     def _circuit_opened(self, event: GuardEvent) -> None:
         until = event.until if event.until is not None else self.runtime.now()
         logger.warning(
-            "%(target)s is down: its circuit is open, nothing is sent there for %(wait).0f s.",
-            {"target": event.target, "wait": max(0.0, until - self.runtime.now())},
+            "%(target)s is %(still)sdown: its circuit is open, nothing is sent there for %(wait).0f s.",
+            {
+                "target": event.target,
+                "still": "still " if event.target in self._gone else "",
+                "wait": max(0.0, until - self.runtime.now()),
+            },
         )
         self.rescheduler.wake_at(until)
         give_up_at = self.runtime.governor.view(event.target, event.now).give_up_at

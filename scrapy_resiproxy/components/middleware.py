@@ -17,7 +17,7 @@ from scrapy.http import Request, Response
 from scrapy_resiproxy.classify.classifier import is_not_a_failure
 from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
-from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, host_of, state_of, unwatch
+from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.guard.governor import GivenUp, Hold
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import State
 
 logger = logging.getLogger(__name__)
+
+
+BACK_TO_SCHEDULER = 0.5
+"""Seconds after which a held request that cannot be parked is given back to its scheduler."""
 
 
 class ResiproxyMiddleware:
@@ -82,12 +86,14 @@ class ResiproxyMiddleware:
             request.dont_filter = state["filter"]
         if self.observing:
             host = host_of(request)
-            self._take_off(request, state, self.runtime.target_of(request, host), host, scheduled=scheduled)
+            flight = self._take_off(request, state, self.runtime.target_of(request, host), host, scheduled=scheduled)
+            sent_before = bool(meta.get("retry_times"))
+            self.crawl.count_departure(flight.target, self.runtime.now(), retry=sent_before, state=state)
             return None
         refusal = self._ask(request, state, scheduled=scheduled)
         if refusal is None:
             return None
-        if scheduled and self.crawl.rescheduler.has_room(refusal):
+        if scheduled and self.crawl.rescheduler.has_room():
             return self._park(request, state, refusal)
         return self._wait_in_place(request, state, refusal, scheduled=scheduled)
 
@@ -161,13 +167,18 @@ class ResiproxyMiddleware:
     async def _wait_in_place(
         self, request: Request, state: State, hold: Hold, *, scheduled: bool
     ) -> Request | Response | None:
-        """For what never passes the scheduler (media, robots.txt), and where too many are parked already."""
-        deadline = self.runtime.now() + self.runtime.config.waiting.inline_wait_max
+        """For what never passes the scheduler (media, robots.txt), and where too many are parked already.
+
+        What came from a scheduler goes back to it before long: a place that waits would hold up a shutdown.
+        """
+        longest = BACK_TO_SCHEDULER if scheduled else self.runtime.config.waiting.inline_wait_max
+        deadline = self.runtime.now() + longest
         refusal: Hold | None = hold
         while refusal is not None:
-            now = self.runtime.now()
-            engine = self.runtime.engine
-            if engine is None or not engine.running or (now >= deadline and not scheduled):
+            now, engine = self.runtime.now(), self.runtime.engine
+            if now >= deadline or engine is None or not engine.running:
+                if scheduled:
+                    return again(request, state)
                 raise self.crawl.verdicts.not_sent(request, state, refusal)
             await sleep(min(max(refusal.until - now, 0.01), 0.25))
             refusal = self._ask(request, state, scheduled=scheduled)

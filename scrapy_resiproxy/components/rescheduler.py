@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.guard.budget import Reservation
-    from scrapy_resiproxy.guard.governor import Hold
     from scrapy_resiproxy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -286,16 +285,18 @@ class Rescheduler:
         entry = Waiting(state["id"], copy, target, self.runtime.now(), "verdict", state.get("sent", 0))
         self.release(entry)
 
-    def has_room(self, hold: Hold) -> bool:
+    def has_room(self) -> bool:
         """Whether one more request may be parked for a hold.
 
         Where the scheduler's queue is not ours it cannot keep the requests of a held target back; then only so many
         are taken out of a foreign scheduler that a crash or a close loses little.
         """
+        if len(self.room) >= self.runtime.config.waiting.waiting_max:
+            return False
         if self.runtime.queues:
             return True
         most = 2 * self.crawler.settings.getint("CONCURRENT_REQUESTS")
-        return hold.reason != "session" and self.room.holds < max(1, most)
+        return self.room.holds < max(1, most)
 
     def release(self, entry: Waiting[Request]) -> None:
         """Hand *entry*'s request to the engine."""

@@ -114,6 +114,8 @@ class Verdicts:
         state = with_attempt(flight.state, self._attempt(flight, outcome, exception))
         guard = self._guard(flight.target)
         decision = decide(outcome, self._history(request, flight, state), guard, self.runtime.rng)
+        if isinstance(decision, Retry) and (reason := self._no_place_to_wait(flight, decision)) is not None:
+            decision = GiveUp(reason)
         if isinstance(decision, GiveUp):
             return self._give_up(request, flight, state, outcome, decision, response, exception)
         assert isinstance(decision, Retry)
@@ -247,6 +249,14 @@ class Verdicts:
             return self._retry_in_place(copy, flight, decision)
         return self._park_retry(copy, target, outcome, decision)
 
+    def _no_place_to_wait(self, flight: Flight, decision: Retry) -> str | None:
+        """Why a retry cannot wait: the reason of its dead letter."""
+        waiting = self.runtime.config.waiting
+        if not flight.scheduled:
+            # Who awaits it in place would come back before it was told to.
+            return "attempts_exhausted" if decision.delay > waiting.inline_wait_max else None
+        return "budget_exhausted" if len(self.runtime.room) >= waiting.waiting_max else None
+
     def _park_retry(self, copy: Request, target: str, outcome: Outcome, decision: Retry) -> Request:
         now = self.runtime.now()
         reservation = self.runtime.governor.reserve(target, decision.charge, now, endpoint=self.runtime.endpoint)
@@ -266,7 +276,7 @@ class Verdicts:
 
     async def _retry_in_place(self, copy: Request, flight: Flight, decision: Retry) -> Request:
         """Who awaits the request itself (media, robots.txt) downloads what comes back at once."""
-        await sleep(min(decision.delay, self.runtime.config.waiting.inline_wait_max))
+        await sleep(decision.delay)
         self.runtime.tally.of(flight.target).asked += 1
         return copy
 

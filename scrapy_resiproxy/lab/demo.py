@@ -78,7 +78,7 @@ def remarks(played: Played) -> list[str]:
     if played.fake:
         taken = {name: played.fake[name] for name in ("title", "cents")}
         paragraphs.insert(1, f"A fake page that stock Scrapy stored as {played.fake['asked']}: {taken}")
-    return [line for paragraph in paragraphs for line in textwrap.wrap(paragraph.strip(), WIDTH)]
+    return [line for paragraph in paragraphs for line in (*textwrap.wrap(paragraph.strip(), WIDTH), "")]
 
 
 def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
@@ -98,8 +98,11 @@ def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
-    if kept:
-        print(f"Logs, items and dead letters are in {directory}")
+    print(
+        f"Logs, items and dead letters are in {directory}"
+        if kept
+        else "With --keep DIR it leaves logs and letters there."
+    )
     return 0
 
 
@@ -131,7 +134,7 @@ def _run(day: Day, directory: Path) -> None:
     began = time.monotonic()
     _say_all(introduction(day))
     played = play(day, directory, _say)
-    _say_all(["", *table(played), "", *remarks(played), ""])
+    _say_all(["", *table(played), "", *remarks(played)])
     _say(f"That took {time.monotonic() - began:.0f} seconds.")
 
 

@@ -47,6 +47,8 @@ class Idle:
     """Bytes that opening it took."""
     keep_exit: bool
     """True when losing it would cost more than bytes."""
+    expected: float | None = None
+    """When the next request of its key is due, if they come at intervals; it makes a ping needless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,9 @@ def next_step(idle: Idle, plan: Plan, now: float, may_ping: Callable[[], bool]) 
     """Return what is to be done with an idle tunnel at *now*.
 
     It is pinged while recent work needed it and while the pings since its last request cost less than a reconnect
-    (338 bytes against some 7,000, 2,800 with resumption). *may_ping* is asked only when a ping is due; told no, it is
-    asked again an interval later.
+    (338 bytes against some 7,000, 2,800 with resumption), an interval after the last byte; but where a request is
+    expected before our limit comes near, that is waited for. *may_ping* is asked only when a ping is due; told no, it
+    is asked again an interval later.
     """
     if now >= idle.opened + plan.max_age:
         return Close("age")
@@ -81,7 +84,9 @@ def next_step(idle: Idle, plan: Plan, now: float, may_ping: Callable[[], bool]) 
     end = min(idle.opened + plan.max_age, idle.since + idle.limit)
     if plan.interval is None or idle.spare or not _worth_it(idle):
         return Sleep(end)
-    due = idle.since + min(plan.interval, _PING_SHARE * idle.limit)
+    latest = idle.since + _PING_SHARE * idle.limit
+    soon = idle.expected is not None and idle.since < idle.expected <= latest
+    due = latest if soon else min(latest, idle.since + plan.interval)
     if now < due:
         return Sleep(min(due, end))
     return Ping() if may_ping() else Sleep(min(now + plan.interval, end))
@@ -92,19 +97,26 @@ def _worth_it(idle: Idle) -> bool:
 
 
 class Demand:
-    """The most tunnels of one key that were at work at once in the last *window* to two windows of seconds."""
+    """The work of one key: the most tunnels in use at once in the last *window* to two windows of seconds, and when
+    the next request is due if it comes after the last one as that came after the one before.
+    """
 
-    __slots__ = ("_before", "_current", "_start", "_window")
+    __slots__ = ("_before", "_current", "_last", "_start", "_window", "expected")
 
     def __init__(self, window: float, now: float) -> None:
         self._window = window
         self._start = now
         self._current = 0
         self._before = 0
+        self._last: float | None = None
+        self.expected: float | None = None
 
     def note(self, busy: int, now: float) -> None:
+        """A request begins at *now*, the *busy*-th at work."""
         self._turn(now)
         self._current = max(self._current, busy)
+        self.expected = None if self._last is None else now + (now - self._last)
+        self._last = now
 
     def peak(self, now: float) -> int:
         """At least 1: a key that has a tunnel has had work."""

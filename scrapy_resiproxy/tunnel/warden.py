@@ -132,6 +132,7 @@ class Warden:
             ping=tunnel.ping_bytes // tunnel.pings if tunnel.pings else PING_BYTES,
             reconnect=tunnel.handshake_bytes,
             keep_exit=tunnel.route.keep_exit,
+            expected=self._demand[tunnel.key].expected,
         )
 
     def _is_spare(self, tunnel: Tunnel, now: float) -> bool:

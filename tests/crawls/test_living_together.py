@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import scrapy
 from days import VALIDATED, pages
 
 
@@ -49,7 +51,49 @@ def test_observing_changes_nothing_and_counts(day: Any) -> None:
     assert direct == 0
     assert crawled.letters == []
     assert crawled.stats["resiproxy/outcome_count/transient"] >= 60
-    assert crawled.stats["resiproxy/retry_count"] == 0
+    assert crawled.stats["resiproxy/retry_count"] == crawled.stats["retry/count"] == 120
+
+
+FOREIGN = """
+import json
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.utils.request import request_from_dict
+
+class FileScheduler(BaseScheduler):
+    # Stands for schedulers that live elsewhere: it keeps what it holds in a file.
+    def __init__(self, crawler):
+        self.crawler, self.seen, self.held = crawler, set(), []
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls(crawler)
+
+    def has_pending_requests(self):
+        return bool(self.held)
+
+    def enqueue_request(self, request):
+        if not request.dont_filter and request.url in self.seen:
+            return False
+        self.seen.add(request.url)
+        self.held.append(request)
+        with open("held.json", "w") as file:
+            json.dump([request.url for request in self.held], file)
+        return True
+
+    def next_request(self):
+        return self.held.pop(0) if self.held else None
+"""
+
+
+@pytest.mark.skipif(scrapy.version_info < (2, 19), reason="the engine's scheduler is public since Scrapy 2.19")
+def test_a_foreign_scheduler_gets_back_what_was_only_held(day: Any) -> None:
+    settings = {"SCHEDULER": "spider_under_test.FileScheduler", "RESIPROXY_TARGET_GIVE_UP": 60, "CLOSESPIDER_TIMEOUT": 2}
+    with day("down") as today:
+        crawled = today.crawl(pages(100), settings, spider=FOREIGN)
+        held = set(json.loads((today.directory / "held.json").read_text()))
+    sent = {letter["request"]["url"] for letter in crawled.letters}
+    assert {letter["reason"] for letter in crawled.letters} == {"shutdown"}
+    assert held | sent | {error["url"] for error in crawled.errors} == set(pages(100))
 
 
 def test_a_site_without_a_proxy(day: Any) -> None:
@@ -190,3 +234,18 @@ def test_a_wrong_setting_stops_the_crawl_with_one_line(day: Any, name: str) -> N
     assert "Traceback" not in crawled.log
     assert "canary-pa55" not in crawled.log
     assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+
+
+def test_no_more_wait_than_there_is_room_for(day: Any) -> None:
+    settings = {
+        "RESIPROXY_WAITING_MAX": 5,
+        "RESIPROXY_BACKOFF_BASE": 5,
+        "RESIPROXY_BACKOFF_CAP": 5,
+        "RESIPROXY_CIRCUIT_CONSECUTIVE": 1000,
+        "RESIPROXY_CIRCUIT_MIN_REQUESTS": 1000,
+    }
+    with day("flaky:p=1") as today:
+        crawled = today.crawl(pages(30), settings)
+    assert crawled.stats["resiproxy/waiting/max"] == 5
+    assert len(crawled.good) + len(crawled.letters) == 30
+    assert len(crawled.letters) >= 20

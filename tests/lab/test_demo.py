@@ -71,7 +71,14 @@ def test_one_line_for_each_step_and_how_far_it_is(played):
     _, _, said = played
     assert [line[:6] for line in said if " of 4: " in line] == [f"{step} of 4" for step in (1, 2, 3, 4)]
     assert (
-        len([line for line in said if re.fullmatch(r" +\d+ s: \d+ requests sent, \d+ good pages came back", line)]) >= 4
+        len(
+            [
+                line
+                for line in said
+                if re.fullmatch(r" +(?:done in )?\d+ s: \d+ requests sent, \d+ good pages came back", line)
+            ]
+        )
+        >= 4
     )
 
 
@@ -118,7 +125,8 @@ def _fake_play(result):
         (KeyboardInterrupt(), 130, "Stopped.\n"),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_an_exit_code(monkeypatch, capsys, error, code, line):
+def test_what_goes_wrong_is_one_line_and_an_exit_code(monkeypatch, tmp_path, capsys, error, code, line):
+    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(demo, "play", _fake_play(error))
     assert demo.main([]) == code
     assert capsys.readouterr().err == line

@@ -31,6 +31,10 @@ STEPS = [
     pytest.param(step(599.0, since=599.0), Sleep(600.0), id="never slept past its age"),
     pytest.param(step(600.0, since=599.0), Close("age"), id="too old"),
     pytest.param(step(101.6, limit=2.0), Ping(), id="a limit below the interval is pinged in time"),
+    pytest.param(step(103.0, expected=107.0), Sleep(107.2), id="a request is expected in time"),
+    pytest.param(step(107.2, expected=107.0), Ping(), id="but did not come"),
+    pytest.param(step(103.0, expected=107.3), Ping(), id="a request is expected too late"),
+    pytest.param(step(103.0, expected=99.0), Ping(), id="a request is overdue"),
 ]
 
 
@@ -44,11 +48,12 @@ def test_what_is_done_with_an_idle_tunnel(got, expected):
     limit=st.floats(0.1, 300),
     held=st.booleans(),
     pinged=st.integers(0, 9000),
+    expected=st.none() | st.floats(0, 600),
 )
-def test_an_idle_tunnel_never_outlives_its_limit(interval, limit, held, pinged):
+def test_an_idle_tunnel_never_outlives_its_limit(interval, limit, held, pinged, expected):
     now, since, pings = 0.0, 0.0, 0
     for _ in range(200):
-        idle = replace(FRESH, since=since, limit=limit, pinged=pinged + 340 * pings)
+        idle = replace(FRESH, since=since, limit=limit, pinged=pinged + 340 * pings, expected=expected)
         what = next_step(idle, Plan(interval, 600.0), now, lambda: not held)
         if isinstance(what, Close):
             assert now - since == pytest.approx(limit) or now == pytest.approx(600.0)
@@ -60,6 +65,17 @@ def test_an_idle_tunnel_never_outlives_its_limit(interval, limit, held, pinged):
             assert now < what.until <= since + limit
             now = what.until
     assert pings * 340 <= 7000, "pinged for ever"
+
+
+def test_the_next_request_is_expected_at_the_last_interval():
+    demand = Demand(10.0, 0.0)
+    assert demand.expected is None
+    demand.note(1, 5.0)
+    assert demand.expected is None
+    demand.note(1, 8.0)
+    assert demand.expected == 11.0
+    demand.note(1, 20.0)
+    assert demand.expected == 32.0
 
 
 def test_demand_is_the_peak_of_the_last_window_or_two():

@@ -130,19 +130,18 @@ class _Play:
                     try:
                         code = process.wait(PROGRESS_EVERY)
                     except subprocess.TimeoutExpired:
-                        self._say_how_far(waited + PROGRESS_EVERY)
+                        self._say(f"    {waited + PROGRESS_EVERY:3.0f} s: {self._how_far()}")
                         continue
-                    self._say_how_far(time.monotonic() - began)
+                    self._say(f"    done in {time.monotonic() - began:.0f} s: {self._how_far()}")
                     return code
                 raise DemoError(f"a crawl did not end within {TIME_LIMIT:g} seconds")
             finally:
                 if process.poll() is None:
                     process.kill()
 
-    def _say_how_far(self, seconds: float) -> None:
+    def _how_far(self) -> str:
         ledger = self._lab.summary()
-        good = ledger["outcomes"].get("ok", 0)
-        self._say(f"    {seconds:3.0f} s: {ledger['requests']} requests sent, {good} good pages came back")
+        return f"{ledger['requests']} requests sent, {ledger['outcomes'].get('ok', 0)} good pages came back"
 
     def _count(self, directory: Path) -> Counts:
         return count(directory, self._urls, self._lab.summary(), limited=LIMITED_HOST)
