@@ -50,7 +50,9 @@ class Network:
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pem)
-        self.origin = self._run(asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)).sockets[0].getsockname()[1]
+        self.origin = (
+            self._run(asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)).sockets[0].getsockname()[1]
+        )
 
     def _run(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
@@ -67,7 +69,8 @@ class Network:
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nServer: origin/1.22.1\r\nDate: Mon, 30 Nov 2026 10:00:00 GMT\r\n"
                     b"Content-Type: text/html\r\nContent-Length: %d\r\nLast-Modified: Mon, 30 Nov 2026 09:00:00 GMT\r\n"
-                    b'Connection: keep-alive\r\nETag: "692c1234-e10"\r\nAccept-Ranges: bytes\r\n\r\n' % len(BODY)
+                    b'Connection: keep-alive\r\nETag: "692c1234-e10"\r\nAccept-Ranges: bytes\r\n\r\n'
+                    % len(BODY)
                     + (BODY if method != "HEAD" else b"")
                 )
                 await writer.drain()
@@ -137,7 +140,9 @@ def client(name, handler, proxy, origin, *, env=None, **job):
     import os
 
     path = os.pathsep.join(sys.path[:2])
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path, **(env or {})})
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path, **(env or {})}
+    )
 
 
 def result(process):
@@ -164,8 +169,14 @@ def steady(network, scale, seconds):
     relays = {name: network.relay(idle) for name in variants}
     running = {
         name: client(
-            "steady", handler, relays[name].port, network.origin, every=EVERY / scale, sessions=SESSIONS,
-            seconds=seconds, settings={"RESIPROXY_TUNNEL_MAX_AGE": LIFE / scale, **settings},
+            "steady",
+            handler,
+            relays[name].port,
+            network.origin,
+            every=EVERY / scale,
+            sessions=SESSIONS,
+            seconds=seconds,
+            settings={"RESIPROXY_TUNNEL_MAX_AGE": LIFE / scale, **settings},
         )
         for name, (handler, settings) in variants.items()
     }
@@ -177,8 +188,16 @@ def steady(network, scale, seconds):
     stock = relays["stock"]
     for name in ("T/3", "0.7 T", "no pings"):
         show(f"tunnels, {name}", len(stock.tunnels), len(relays[name].tunnels))
-        show(f"bytes per tunnel, {name}", f"{stock.bytes / len(stock.tunnels):,.0f}", f"{relays[name].bytes / len(relays[name].tunnels):,.0f}")
-        show(f"overhead, {name}", f"{1 - payload * requests / stock.bytes:.1%}", f"{1 - payload * requests / relays[name].bytes:.1%}")
+        show(
+            f"bytes per tunnel, {name}",
+            f"{stock.bytes / len(stock.tunnels):,.0f}",
+            f"{relays[name].bytes / len(relays[name].tunnels):,.0f}",
+        )
+        show(
+            f"overhead, {name}",
+            f"{1 - payload * requests / stock.bytes:.1%}",
+            f"{1 - payload * requests / relays[name].bytes:.1%}",
+        )
         show(f"failed requests, {name}", results["stock"]["failed"], results[name]["failed"])
     full = (stock.bytes - payload * requests) / len(stock.tunnels)
     again = relays["no pings"].tunnels
@@ -191,8 +210,15 @@ def burst(network, scale):
     counts = {}
     for handler in ("stock", "ours"):
         relay = network.relay(IDLE / scale)
-        process = client("burst", handler, relay.port, network.origin, every=2 / scale, seconds=40 / scale,
-                         settings={"RESIPROXY_TUNNEL_IDLE_TIMEOUT": IDLE / scale})
+        process = client(
+            "burst",
+            handler,
+            relay.port,
+            network.origin,
+            every=2 / scale,
+            seconds=40 / scale,
+            settings={"RESIPROXY_TUNNEL_IDLE_TIMEOUT": IDLE / scale},
+        )
         process.stdout.readline()
         counts[handler] = sum(t.open for t in relay.tunnels)
         result(process)
@@ -203,9 +229,21 @@ def failures(scripts):
     found = {}
     with ScriptedProxy() as port:
         for handler in ("stock", "ours"):
-            found[handler] = result(client("failures", handler, port, 443, scripts=scripts, timeout=4,
-                                           settings={"RESIPROXY_TUNNEL_CONNECT_TIMEOUT": 1}))
-    for key, text in (("slowest", "slowest of 20 failures (download 4 s, connect 1 s)"), ("leaking", "failures that leave a socket open")):
+            found[handler] = result(
+                client(
+                    "failures",
+                    handler,
+                    port,
+                    443,
+                    scripts=scripts,
+                    timeout=4,
+                    settings={"RESIPROXY_TUNNEL_CONNECT_TIMEOUT": 1},
+                )
+            )
+    for key, text in (
+        ("slowest", "slowest of 20 failures (download 4 s, connect 1 s)"),
+        ("leaking", "failures that leave a socket open"),
+    ):
         show(text, *(f"{found[h][key]:.1f} s" if key == "slowest" else found[h][key] for h in ("stock", "ours")))
 
 
@@ -215,7 +253,9 @@ def dying(network, requests):
         for handler in ("stock", "ours"):
             before = network.requests[method]
             relay = network.relay(kill=True)
-            lines[handler] = result(client("dying", handler, relay.port, network.origin, requests=count, method=method, body=body))
+            lines[handler] = result(
+                client("dying", handler, relay.port, network.origin, requests=count, method=method, body=body)
+            )
             seen[handler] = network.requests[method] - before
         show(f"tunnel dies under {count} {method}s: failed", lines["stock"]["failed"], lines["ours"]["failed"])
         show(f"  seen by the origin, of {count} {method}s", seen["stock"], seen["ours"])
@@ -224,9 +264,17 @@ def dying(network, requests):
 def memory(network, ca, tunnels):
     each = {}
     for handler in ("stock", "ours"):
-        each[handler] = result(client("memory", handler, network.relay().port, network.origin, tunnels=tunnels,
-                                      settings={"DOWNLOAD_VERIFY_CERTIFICATES": True, "RESIPROXY_TUNNEL_MAX": tunnels + 2},
-                                      env={"SSL_CERT_FILE": ca}))["bytes_each"]
+        each[handler] = result(
+            client(
+                "memory",
+                handler,
+                network.relay().port,
+                network.origin,
+                tunnels=tunnels,
+                settings={"DOWNLOAD_VERIFY_CERTIFICATES": True, "RESIPROXY_TUNNEL_MAX": tunnels + 2},
+                env={"SSL_CERT_FILE": ca},
+            )
+        )["bytes_each"]
     show("memory per idle verified tunnel", *(f"{each[h] / 1000:,.0f} kB" for h in ("stock", "ours")))
 
 
@@ -234,8 +282,19 @@ def flood(network, rounds):
     times = {"stock": [], "ours": []}
     for _ in range(rounds):
         for handler, found in times.items():
-            found.append(result(client("flood", handler, network.relay().port, network.origin, requests=3200, at_once=16,
-                                       settings={"CONCURRENT_REQUESTS_PER_DOMAIN": 16})))
+            found.append(
+                result(
+                    client(
+                        "flood",
+                        handler,
+                        network.relay().port,
+                        network.origin,
+                        requests=3200,
+                        at_once=16,
+                        settings={"CONCURRENT_REQUESTS_PER_DOMAIN": 16},
+                    )
+                )
+            )
     failed = sum(run.pop("failed") for found in times.values() for run in found)
     stock, ours = (min(run["seconds"] for run in times[h]) for h in ("stock", "ours"))
     assert not failed, f"{failed} requests failed"

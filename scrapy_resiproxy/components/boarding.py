@@ -38,6 +38,8 @@ class Boarding:
             country=meta.get(META_COUNTRY) or self.runtime.config.target(flight.host).country,
             prefer=state.get("prefer"),
             avoid=frozenset((avoid,)) if avoid else frozenset(),
+            # Only a refused session is avoided: what was refused once deserves an exit that nobody has worn.
+            fresh=avoid is not None,
         )
         if not isinstance(lease, Lease):
             return lease

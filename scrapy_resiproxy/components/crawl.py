@@ -29,7 +29,7 @@ from scrapy_resiproxy.runtime import Runtime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request, Spider
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
@@ -123,7 +123,7 @@ class Crawl:
 
     # After delivery -----------------------------------------------------------------------------------------
 
-    def spider_opened(self, spider: Spider) -> None:
+    def spider_opened(self) -> None:
         for line in self.runtime.config.adopted:
             logger.info("Adopted from Scrapy's settings: %s", line)
         for line in self.runtime.config.unknown:

@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy import Request
+    from scrapy.http import Response
     from twisted.python.failure import Failure
 
     from scrapy_resiproxy.guard.governor import Permit
     from scrapy_resiproxy.sessions.pool import Lease
+
+    Answer = Request | Response | None
+    """What a method of a downloader middleware may return."""
 
 META_SCHEDULED: Final = "_resiproxy_scheduled"
 """Set in request_scheduled, taken off in process_request: a request without it never passed the scheduler."""
@@ -146,13 +150,6 @@ def strip_ours(request: Request, state: State) -> None:
     if state.get("slot") is None:
         # The downloader writes its slot into the meta, where it would stick to redirects and retries.
         meta.pop("download_slot", None)
-
-
-def clean(request: Request, state: State) -> None:
-    """Leave nothing of ours in the meta that a user will see."""
-    strip_ours(request, state)
-    request.meta.pop(META_STATE, None)
-    request.dont_filter = state.get("filter", request.dont_filter)
 
 
 def ours_in(state: State) -> tuple[str, ...]:

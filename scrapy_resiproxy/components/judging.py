@@ -54,8 +54,8 @@ class Judge:
             if outcome.class_ is OutcomeClass.IDENTITY and not outcome.weak:
                 self._saw_wall(request, flight)
             return outcome
-        if not _holds_a_page(request, response.status):
-            return outcome
+        if not 200 <= response.status < 300 or response.status == 204 or request.method == "HEAD":
+            return outcome  # There is no page to validate.
         try:
             validator = self._nearest(request, flight)
         except ValueError as error:
@@ -139,7 +139,3 @@ class Judge:
             fresh=lease is None or lease.fresh,
             walled=walled,
         )
-
-
-def _holds_a_page(request: Request, status: int) -> bool:
-    return 200 <= status < 300 and status != 204 and request.method != "HEAD"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
-    from scrapy_resiproxy.components.flow import State
+    from scrapy_resiproxy.components.flow import Answer, State
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class ResiproxyMiddleware:
 
     def _take_off(self, request: Request, state: State, target: str, host: str, *, scheduled: bool) -> Flight:
         flight = Flight(state, target, host, scheduled)
-        if not self.runtime.observing:
+        if not self.observing:
             request.meta[META_STATE] = state
         self.runtime.flights[request] = flight
         if scheduled:
@@ -191,19 +191,19 @@ class ResiproxyMiddleware:
         request: Request,
         response: Response,
         spider: Spider | None = None,  # noqa: ARG002
-    ) -> Request | Response | Awaitable[Request | Response]:
+    ) -> Answer | Awaitable[Answer]:
         flight = self._land(request)
         if flight is None:
             return response
         outcome = self.crawl.judge.response(request, response, flight)
         if not isinstance(outcome, Outcome):
             return self._settle_later(request, response, flight, outcome)
-        return self._obey(request, flight, outcome, response=response)
+        return self.crawl.verdicts.settle(request, flight, outcome, response=response)
 
     async def _settle_later(
         self, request: Request, response: Response, flight: Flight, waiting: Awaitable[Outcome]
-    ) -> Request | Response:
-        answer = self._obey(request, flight, await waiting, response=response)
+    ) -> Answer:
+        answer = self.crawl.verdicts.settle(request, flight, await waiting, response=response)
         return await answer if inspect.isawaitable(answer) else answer
 
     def process_exception(
@@ -211,7 +211,7 @@ class ResiproxyMiddleware:
         request: Request,
         exception: Exception,
         spider: Spider | None = None,  # noqa: ARG002
-    ) -> Request | Response | Awaitable[Request | Response | None] | None:
+    ) -> Answer | Awaitable[Answer]:
         flight = self._land(request)
         if flight is None:
             return None
@@ -219,18 +219,7 @@ class ResiproxyMiddleware:
             self.crawl.abandon(request, flight)
             return None
         outcome = self.crawl.judge.exception(request, exception)
-        return self._obey(request, flight, outcome, exception=exception)
-
-    def _obey(
-        self,
-        request: Request,
-        flight: Flight,
-        outcome: Outcome,
-        *,
-        response: Response | None = None,
-        exception: Exception | None = None,
-    ) -> Any:
-        return self.crawl.verdicts.settle(request, flight, outcome, response=response, exception=exception)
+        return self.crawl.verdicts.settle(request, flight, outcome, exception=exception)
 
     def _failed_elsewhere(self, failure: Failure) -> bool:
         """Another middleware raised on the way back; whether the request goes round again."""

@@ -28,6 +28,7 @@ from twisted.internet.task import LoopingCall
 from twisted.web.client import RequestGenerationFailed, RequestTransmissionFailed, ResponseFailed
 
 from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy.components.tunnel_errors import as_scrapys
 from scrapy_resiproxy.components.tunnel_response import CUT_SHORT, ResponseReader, log_tls
 from scrapy_resiproxy.components.tunnel_settings import (
     DownloadSettings,
@@ -39,7 +40,7 @@ from scrapy_resiproxy.components.tunnel_settings import (
 )
 from scrapy_resiproxy.names import STATS_PREFIX
 from scrapy_resiproxy.settings_reader import read
-from scrapy_resiproxy.tunnel.errors import TunnelGone
+from scrapy_resiproxy.tunnel.errors import TunnelFailed, TunnelGone
 from scrapy_resiproxy.tunnel.ledger import Ledger, Row
 from scrapy_resiproxy.tunnel.transport import Options, TunnelTransport
 
@@ -74,8 +75,8 @@ class TunnelDownloadHandler(BaseDownloadHandler):
 
     Carries https requests whose ``meta["proxy"]`` is an http proxy through warm tunnels. All others go to the handler
     named by ``RESIPROXY_TUNNEL_FALLBACK_HANDLER`` (Scrapy's ``HTTP11DownloadHandler`` unless set). Its exceptions are
-    those of ``scrapy.exceptions``, and :class:`~scrapy_resiproxy.tunnel.errors.TunnelFailed` where no tunnel could be
-    opened.
+    those that Scrapy's own handler raises; where no tunnel could be opened they are also a
+    :class:`~scrapy_resiproxy.tunnel.errors.TunnelFailed`.
     """
 
     lazy = False
@@ -127,6 +128,8 @@ class TunnelDownloadHandler(BaseDownloadHandler):
             raise _scrapy_error(error) from error
         except (RequestTransmissionFailed, RequestGenerationFailed, TunnelGone) as error:
             raise DownloadFailedError(str(error)) from error
+        except TunnelFailed as error:
+            raise as_scrapys(error) from error.__cause__
         except ResponseDataLossError:
             self._warn_of_dataloss(request)
             raise

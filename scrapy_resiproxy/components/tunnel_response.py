@@ -61,8 +61,7 @@ class ResponseReader:
         self._request = request
         self._tx = cast("Any", txresponse)
         # The connection may be lost before the body is complete; its certificate is asked for now.
-        x509 = tunnel.transport.getPeerCertificate()
-        self._certificate = Certificate(x509) if x509 is not None else None
+        self._certificate = Certificate(tunnel.transport.getPeerCertificate())
         self._address = ipaddress.ip_address(tunnel.transport.getPeer().host)
         self._headers = Headers()
         if self._tx.length is not UNKNOWN_LENGTH:
@@ -198,11 +197,9 @@ def log_tls(tunnel: Tunnel) -> None:
         connection.get_protocol_version_name(),
         connection.get_cipher_name(),
     )
-    x509 = connection.get_peer_certificate()
-    if x509 is not None:
-        certificate = x509.to_cryptography()
-        logger.debug(
-            'SSL connection certificate: issuer "%s", subject "%s"',
-            certificate.issuer.rfc4514_string(),
-            certificate.subject.rfc4514_string(),
-        )
+    certificate = connection.get_peer_certificate().to_cryptography()
+    logger.debug(
+        'SSL connection certificate: issuer "%s", subject "%s"',
+        certificate.issuer.rfc4514_string(),
+        certificate.subject.rfc4514_string(),
+    )

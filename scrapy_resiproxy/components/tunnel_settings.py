@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from scrapy_resiproxy.settings import Config
+
+logger = logging.getLogger(__name__)
 
 _HTTPS_PORT: Final = 443
 _PROXY_PORT: Final = 80
@@ -57,20 +60,32 @@ def options_of(settings: BaseSettings, config: Config) -> Options:
 def _tls_options(settings: BaseSettings) -> TlsOptions:
     # The setting of Scrapy 2.15, deprecated since, says one version; the two of today go first.
     method = settings.get("DOWNLOADER_CLIENT_TLS_METHOD")
-    only = None if method in {None, "TLS"} else method
+    only = method if method in VERSIONS else None
     return TlsOptions(
         verify=settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"),
         ciphers=settings.get("DOWNLOADER_CLIENT_TLS_CIPHERS"),
-        min_version=_version(settings.get("DOWNLOAD_TLS_MIN_VERSION") or only),
-        max_version=_version(settings.get("DOWNLOAD_TLS_MAX_VERSION") or only),
-        keylog=os.environ.get("SSLKEYLOGFILE") or None,
+        min_version=_version(settings, "DOWNLOAD_TLS_MIN_VERSION") or only,
+        max_version=_version(settings, "DOWNLOAD_TLS_MAX_VERSION") or only,
+        keylog=_keylog(os.environ.get("SSLKEYLOGFILE")),
     )
 
 
-def _version(name: str | None) -> str | None:
+def _version(settings: BaseSettings, setting: str) -> str | None:
+    name: str | None = settings.get(setting)
     if name is not None and name not in VERSIONS:
-        raise ValueError(f"TLS version {name!r}: allowed are {', '.join(VERSIONS)}")
+        raise ValueError(f"{setting} is {name!r}; it must be one of {', '.join(VERSIONS)}, or None.")
     return name
+
+
+def _keylog(path: str | None) -> str | None:
+    if not path:
+        return None
+    try:
+        Path(path).open("ab").close()
+    except OSError as error:
+        logger.warning("Cannot write TLS session keys to %s: %s", path, error)
+        return None
+    return path
 
 
 def open_ledger(pattern: str | None, name: str, when: datetime) -> Ledger | None:

@@ -10,9 +10,9 @@ from scrapy_resiproxy.components.flow import (
     ATTEMPTS_KEPT,
     Attempt,
     again,
-    clean,
     host_of,
     story_of,
+    strip_ours,
     with_attempt,
 )
 from scrapy_resiproxy.components.waits import sleep
@@ -25,7 +25,7 @@ from scrapy_resiproxy.exceptions import (
     SoftBlock,
 )
 from scrapy_resiproxy.guard.decide import Charge, GiveUp, History, PastAttempt, Retry, decide
-from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STORY
+from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.boarding import Boarding
     from scrapy_resiproxy.components.deadletters import DeadLetterOffice
     from scrapy_resiproxy.components.events import Events
-    from scrapy_resiproxy.components.flow import Flight, State
+    from scrapy_resiproxy.components.flow import Answer, Flight, State
     from scrapy_resiproxy.components.rescheduler import Rescheduler
     from scrapy_resiproxy.components.wire import Wire
     from scrapy_resiproxy.guard.governor import GivenUp, Hold
@@ -91,8 +91,8 @@ class Verdicts:
         *,
         response: Response | None = None,
         exception: Exception | None = None,
-    ) -> Any:
-        """What the middleware must return: the response, a copy to send again, an awaitable of either, or None.
+    ) -> Answer | Awaitable[Answer]:
+        """What the middleware must return: the response, a copy to send again, an awaitable of it, or None.
 
         Raises a :class:`~scrapy_resiproxy.exceptions.ResiproxyError` where that is what an errback gets.
         """
@@ -207,8 +207,11 @@ class Verdicts:
 
     def _end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
         """The request's story is complete: leave it in the meta, and nothing else of ours."""
-        clean(request, state)
-        request.meta[META_STORY] = {
+        meta = request.meta
+        strip_ours(request, state)
+        meta.pop(META_STATE, None)
+        request.dont_filter = state.get("filter", request.dont_filter)
+        meta[META_STORY] = {
             "key": self.runtime.key_of(request),
             "first": state.get("first", attempts[0]["at"] if attempts else None),
             "session": attempts[-1]["session"] if attempts else None,

@@ -42,9 +42,14 @@ class Places:
     def __iter__(self) -> Iterator[Session]:
         return (place.session for place in self._places if place.session)
 
-    def choose(self, prefer: str | None, avoid: frozenset[str]) -> Session | None:
-        """*prefer* if it is open, else the session with the fewest in flight, one with good answers first."""
+    def choose(self, prefer: str | None, avoid: frozenset[str], *, fresh: bool = False) -> Session | None:
+        """*prefer* if it is open, else the session with the fewest in flight, one with good answers first.
+
+        With *fresh* one without any answer yet goes before the rest.
+        """
         candidates = [session for session in self if session.alias not in avoid]
+        if fresh:
+            candidates = [session for session in candidates if not session.use.answered] or candidates
         return next(
             (session for session in candidates if session.alias == prefer),
             min(candidates, key=_load, default=None),

@@ -114,12 +114,14 @@ class SessionPool:
         country: str | None = None,
         prefer: str | None = None,
         avoid: frozenset[str] = NOBODY,
+        fresh: bool = False,
     ) -> Lease | NoSession | SessionGone:
         """A session for one request to *target* or, with *name*, the session of that name.
 
         It is to be given back with :meth:`release`. *country* goes before ``RESIPROXY_COUNTRY``; a named
         session keeps that of its first lease. *prefer* (an alias) is taken if it is open. *avoid*
-        (aliases) are passed over as long as there is any other. Raises :class:`ValueError`, one line,
+        (aliases) are passed over as long as there is any other; with *fresh* a new session is opened if there
+        is a place, because one that has served for a while may be worn too. Raises :class:`ValueError`, one line,
         when *country* cannot be had.
         """
         country = self._exits.country(country)
@@ -127,9 +129,10 @@ class SessionPool:
             return self._lease_named(name, country, now)
         places = self._places_of(target, country)
         self._expire(places, now)
-        session = places.choose(prefer, avoid)
+        session = None if fresh else places.choose(prefer, avoid)
         if session is None or (session.use.in_flight and session.alias != prefer):
-            session = self._open(places, target, country, now) or session or places.choose(None, NOBODY)
+            session = self._open(places, target, country, now) or session
+            session = session or places.choose(prefer, avoid, fresh=fresh) or places.choose(None, NOBODY)
         if session is None:
             return NoSession(self._exits.free_at(target, now))
         return self._lend(session, now)

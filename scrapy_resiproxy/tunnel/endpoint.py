@@ -126,8 +126,6 @@ class _Opening:
         except CertificateRefused as error:
             self._fail("certificate", cause=error)
             return
-        if self._over:
-            return
         self._over = True
         self._timer.cancel()
         gate.wire.shaken = True

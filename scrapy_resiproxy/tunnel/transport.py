@@ -95,7 +95,7 @@ class TunnelTransport:
         options: Options,
         rng: Random,
         *,
-        on_gone: Callable[[Tunnel], None] | None = None,
+        on_gone: Callable[[Tunnel], None],
         tcp: Callable[[Any, Route, float], IStreamClientEndpoint] = proxy_endpoint,
     ) -> None:
         self._reactor = reactor
@@ -187,8 +187,7 @@ class TunnelTransport:
 
     def _gone(self, tunnel: Tunnel) -> None:
         self.totals.gone(tunnel)
-        if self._on_gone is not None:
-            self._on_gone(tunnel)
+        self._on_gone(tunnel)
 
 
 def _pinger(reactor: Any, options: Options) -> Pinger | None:

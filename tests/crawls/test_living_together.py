@@ -87,7 +87,11 @@ class FileScheduler(BaseScheduler):
 
 @pytest.mark.skipif(scrapy.version_info < (2, 19), reason="the engine's scheduler is public since Scrapy 2.19")
 def test_a_foreign_scheduler_gets_back_what_was_only_held(day: Any) -> None:
-    settings = {"SCHEDULER": "spider_under_test.FileScheduler", "RESIPROXY_TARGET_GIVE_UP": 60, "CLOSESPIDER_TIMEOUT": 2}
+    settings = {
+        "SCHEDULER": "spider_under_test.FileScheduler",
+        "RESIPROXY_TARGET_GIVE_UP": 60,
+        "CLOSESPIDER_TIMEOUT": 2,
+    }
     with day("down") as today:
         crawled = today.crawl(pages(100), settings, spider=FOREIGN)
         held = set(json.loads((today.directory / "held.json").read_text()))

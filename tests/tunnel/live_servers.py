@@ -77,6 +77,10 @@ class Origin(Protocol):
     def do_big(self, method, headers, body):
         self._say(b"x" * 2000)
 
+    def do_huge(self, method, headers, body):
+        self.transport.write(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 400_000)
+        self.transport.loseConnection()
+
     def do_bigchunked(self, method, headers, body):
         self.transport.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" + b"x" * 2000 + b"\r\n")
         reactor.callLater(0.2, self.transport.write, b"0\r\n\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 META = {
+    "huge max": {"download_maxsize": 1000},
     "big max": {"download_maxsize": 100},
     "big warn": {"download_warnsize": 100},
     "bigchunked max": {"download_maxsize": 100},
@@ -51,6 +52,9 @@ PATHS = [
     "ok stop at headers, fail",
     "big stop at bytes",
     "big stop at bytes, fail",
+    "huge",
+    "huge max",
+    "huge stop at bytes",
     "ok#fragment",
     "ok/%20space?q=1",
 ]

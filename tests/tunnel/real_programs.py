@@ -108,7 +108,9 @@ class Programs:
 
     def nginx(self, pem, extra=""):
         home, port = self._home("nginx"), free_port()
-        temp = "".join(f"{kind}_temp_path {home}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        temp = "".join(
+            f"{kind}_temp_path {home}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        )
         (home / "conf").write_text(
             f"daemon off;\npid {home}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{ access_log off; {temp}\n"
             f"server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {pem}; ssl_certificate_key {pem}; {extra}\n"

@@ -25,9 +25,10 @@ async def get(handler, url, proxy, *, session="s", login=None, **kwargs):
     try:
         response = await handler.download_request(Request(url, headers=headers, meta=meta, **kwargs))
     except Exception as error:
-        return {
-            name: getattr(error, name, None) for name in ("phase", "status", "reason")
-        } | {"error": type(error).__name__, "headers": [h.decode() for h, _ in getattr(error, "headers", [])]}
+        return {name: getattr(error, name, None) for name in ("phase", "status", "reason")} | {
+            "error": type(error).__name__,
+            "headers": [h.decode() for h, _ in getattr(error, "headers", [])],
+        }
     return {"status": response.status, "body": response.text}
 
 

@@ -17,6 +17,7 @@ install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 from live_servers import Proxy, Site
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.core.downloader.handlers.http11 import TunnelError
 from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, NotConfigured, NotSupported
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -176,6 +177,7 @@ async def a_refusal_keeps_status_headers_and_phase(lab):
     lab.proxy.answer = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\n\r\nbody"
     error = await lab.fails(handler)
     assert isinstance(error, TunnelFailed)
+    assert isinstance(error, TunnelError)
     assert (error.phase, error.status, error.reason) == ("answer", 429, "Slow down")
     assert error.headers == [(b"Retry-After", b"7")]
     await until(lambda: not lab.proxy.open)
@@ -226,6 +228,7 @@ async def a_proxy_that_never_answers_fails_within_the_connect_timeout(lab):
     lab.proxy.answer = b"HTTP/1.1 2"
     error = await lab.fails(handler)
     assert (error.phase, error.reason) == ("answer", "timeout")
+    assert isinstance(error, DownloadTimeoutError)
     await until(lambda: not lab.proxy.open)
 
 

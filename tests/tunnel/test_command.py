@@ -184,3 +184,10 @@ def test_stats_of_nothing_is_said_so(command, tmp_path):
     Ledger(tmp_path / "empty.tsv").close()
     with pytest.raises(UsageError, match=r"empty\.tsv: no tunnel in it"):
         command("stats", tmp_path / "empty.tsv")
+
+
+def test_the_command_explains_itself():
+    cmd = Command()
+    assert "probe PROXY_URL | watch HOST:PORT | stats FILE" in cmd.syntax()
+    assert "idle timeout" in cmd.short_desc()
+    assert "settings to paste" in cmd.long_desc()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import ssl
 import traceback
 
 import pytest
@@ -243,6 +244,23 @@ class TestVerifying:
         _, peer, _, result = connect_through(pki, getattr(pki, pem), verify=True, host=host)
         assert (result[0].value.phase, result[0].value.reason) == ("tls", "certificate")
         assert peer.line.disconnecting
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_an_impostor_says_is_not_heard(pki):
+    clock = Clock()
+    context = server_context(pki.other)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    peer, server = Peer(clock), TlsServer(context)
+    result = dial(an_endpoint(peer, verify=True))
+    peer.line.take()
+    peer.sends(OK)
+    while not result:
+        answer = server.feed(peer.line.take())
+        # With TLS 1.2 the server is done first, and may speak in the same breath.
+        peer.sends(answer + (server.say(b"HTTP/1.1 200 OK\r\n\r\n") if server._shaken else b""))
+    clock.advance(0)
+    assert result[0].value.reason == "certificate"
 
 
 @pytest.mark.parametrize("pem", ["foreign", "other"])

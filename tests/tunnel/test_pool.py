@@ -8,7 +8,12 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionRefusedError
 from twisted.web.client import ResponseFailed, ResponseNeverReceived
 
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IBodyProducer
+from zope.interface.verify import verifyObject
+
 from scrapy_resiproxy.tunnel.errors import TunnelFailed, TunnelGone
+from scrapy_resiproxy.tunnel.transport import Call, _Body
 
 
 @pytest.fixture
@@ -195,15 +200,14 @@ class TestEnds:
         assert w.stat("resumed_count") == 0
 
     def test_closing_closes_everything_at_once(self, world):
-        w = world(max_tunnels=3)
-        w.get(a_route(session="a"))
+        w = world(max_tunnels=2)
         w.silent = True
         busy = w.start(a_route(session="b"))
-        dialling = []
         w.peer.connects = False
         dialling = w.start(a_route(session="c"))
         waiting = w.start(a_route(session="d"))
         w.peer.connects = True
+        assert (busy, dialling, waiting) == ([], [], [])
         closed, again = [], []
         w.transport.close().addCallback(closed.append)
         w.transport.close().addCallback(again.append)
@@ -236,6 +240,34 @@ class TestEnds:
         assert not any((pool._tunnels._shelves, pool._tunnels._sessions, pool._closing, pool._waiting))
         assert not any((pool._warden._timers, pool._warden._demand))
         assert w.clock.getDelayedCalls() == []
+
+
+    def test_a_tunnel_that_ends_with_its_answer_is_just_gone(self, world):
+        w = world()
+        held = []
+        w.transport.send(a_route(), Call(b"GET", b"https://origin.test/", Headers())).addCallback(held.append)
+        w.pump()
+        [(tunnel, _)] = held
+        w.ends(0)
+        w.transport.done(tunnel)
+        assert w.get() == 1
+        assert w.gone == [tunnel]
+
+    def test_a_tunnel_that_http_gave_up_is_not_dialled_again(self, world):
+        w = world()
+        # Folded over two lines, so that only Twisted reads the word.
+        w.answer = b"HTTP/1.1 200 OK\r\nConnection:\r\n close\r\nContent-Length: 2\r\n\r\nok"
+        w.peer.lines_never_die = True
+        assert w.get() == 0
+        result = w.start(method="POST", body=b"x", resend=False)
+        assert result == [b"ok"]
+        assert w.seen[-1].line == 1
+
+    def test_a_request_that_cannot_be_written_leaves_nothing_behind(self, world):
+        w = world()
+        assert w.start(method="NO GOOD")[0].check(ValueError)
+        assert w.connects == 0
+        assert len(w.transport._pool._tunnels) == 0
 
 
 class TestReplacing:
@@ -525,7 +557,25 @@ class TestKeepingWarm:
         assert w.clock.getDelayedCalls() == []
 
 
+    def test_a_get_ping_that_never_ends_is_cut_off(self, world):
+        w = world(idle_timeout=9.0, ping_method="GET")
+        w.get()
+        w.silent = True
+        w.advance(3.0)
+        w.origin_says(0, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok")
+        w.advance(3.1)
+        assert w.open_lines == []
+        assert w.stat("close_reason_count/ping_lost") == 1
+
+
 class TestNumbers:
+    def test_a_tunnel_that_is_not_open_yet_does_not_count(self, world):
+        w = world()
+        w.peer.connects = False
+        w.start()
+        assert w.stat("opened_count") == 0
+        assert w.stat("active_max") == 1
+
     def test_every_wire_byte_is_payload_or_overhead(self, world):
         w = world()
         for _ in range(3):
@@ -551,3 +601,18 @@ class TestNumbers:
         w.get()
         w.advance(360.0)
         assert w.stat("per_hour") == 10.0
+
+
+def test_a_body_is_written_at_once_and_needs_no_pacing():
+    body = _Body(b"payload")
+    assert verifyObject(IBodyProducer, body)
+    written = []
+
+    class Consumer:
+        write = written.append
+
+    done = []
+    body.startProducing(Consumer()).addCallback(done.append)
+    for pace in (body.pauseProducing, body.resumeProducing, body.stopProducing):
+        pace()
+    assert (written, done, body.length) == ([b"payload"], [None], 7)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from functools import partial
 from time import perf_counter
 
@@ -284,6 +285,26 @@ def test_the_settings_to_paste_follow_from_what_was_measured(silence, warmth, li
 
 def test_a_socks_port_is_sent_to_another_handler():
     assert "HttpxDownloadHandler" in advice("SOCKS5", CLOSES, None)[-1]
+
+
+def test_nothing_that_stays_open_is_closed_by_the_origin():
+    assert not OPEN.origin_closes
+
+
+def test_a_port_that_resets_the_greeting_is_refused(run, origin):
+    class Resets(Says):
+        def serve(self, connection):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.recv(1)
+
+    assert "reset" in verdict(run(Resets(None)).port, origin.port).sentence
+
+
+def test_an_origin_that_says_goodbye_instead_of_answering_is_no_proof(run, pki, trusted):
+    origin = run(Origin(pki.good, keep=0.1, answer=b""))
+    found = verdict(run(ConnectRelay(origin.port)).port, origin.port)
+    assert found.kind == "carries_nothing"
+    assert "no HTTP answer" in found.sentence
 
 
 def test_what_was_measured_is_told_in_words():

@@ -124,7 +124,9 @@ def test_refusals_keep_their_status(programs, pki, client):
 
 def test_a_socks_port_gets_no_connect_and_the_probe_knows_it(programs, pki, client, trusted):
     dante, origin = programs.dante(), programs.nginx(pki.good)
-    [found] = client([{"get": {"url": f"https://localhost:{origin}/", "proxy": f"socks5://127.0.0.1:{dante}"}}])["results"]
+    [found] = client([{"get": {"url": f"https://localhost:{origin}/", "proxy": f"socks5://127.0.0.1:{dante}"}}])[
+        "results"
+    ]
     assert found["error"] == "NotSupported"
     port, target = Port("127.0.0.1", dante), Target("localhost", origin, "/")
     verdict = judge(try_both(port, target, 2.0), port, target)

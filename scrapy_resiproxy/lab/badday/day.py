@@ -45,7 +45,7 @@ class Day:
     """Seconds."""
     give_up: float = 14.0
     """Seconds after which scrapy_resiproxy gives up the site that is down all day; more than the outage."""
-    rate: float = 10.0
+    rate: float = 5.0
     """Pages a second that the busy site allows."""
     patience: int = 20
     """Pages that the two walls give to one session."""
