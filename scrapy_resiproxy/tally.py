@@ -111,8 +111,15 @@ class Tally:
 
     def judged(self, target: str, outcome: Outcome, size: int, *, fresh: bool) -> None:
         """Count one judged attempt, whose body had *size* bytes."""
+        if not outcome.ok:
+            for counts in self.both(target):
+                counts.judge(outcome, size, fresh=fresh)
+            return
         for counts in self.both(target):
-            counts.judge(outcome, size, fresh=fresh)
+            counts.judged += 1
+            counts.valid += 1
+            counts.bytes_ok += size
+            counts.fresh += fresh
 
     def both(self, target: str) -> tuple[Counts, Counts]:
         return self.total, self.of(target)

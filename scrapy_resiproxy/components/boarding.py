@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from scrapy_resiproxy import signals
+from scrapy_resiproxy.components.browser import in_browser, put_on
 from scrapy_resiproxy.names import META_COUNTRY, META_SESSION, META_STATE
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
 from scrapy_resiproxy.sessions.pool import Lease, NoSession, SessionGone
@@ -14,7 +15,7 @@ from scrapy_resiproxy.sessions.pool import Lease, NoSession, SessionGone
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from scrapy_resiproxy.components.flow import Flight
+    from scrapy_resiproxy.components.flow import Flight, State
     from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
 
@@ -50,10 +51,14 @@ class Boarding:
         request.headers.pop(b"Proxy-Authorization", None)
         meta.pop("_auth_proxy", None)
         meta["proxy"] = session.url
+        browser = in_browser(request)
+        if browser:
+            put_on(meta, session)
         jar = session.jar is not None and "cookiejar" not in meta
         if jar:
             meta["cookiejar"] = session.jar
-        meta[META_STATE] = flight.state = {**state, "proxy": True, "jar": jar, "prefer": session.alias}
+        ours: State = {"proxy": True, "jar": jar, "browser": browser, "prefer": session.alias}
+        meta[META_STATE] = flight.state = {**state, **ours}
         return None
 
     def report(self, flight: Flight, outcome: Outcome, now: float) -> None:

@@ -15,6 +15,7 @@ from scrapy.core.scheduler import Scheduler
 from scrapy.http import Response
 
 from scrapy_resiproxy.components.boarding import Boarding
+from scrapy_resiproxy.components.browser import has_own_proxy, in_browser
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of
@@ -86,6 +87,8 @@ class Crawl:
     def uses_pool(self, request: Request, host: str) -> bool:
         """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct."""
         if self.runtime.pool is None or "proxy" in request.meta:
+            return False
+        if in_browser(request) and has_own_proxy(request):
             return False
         if self.runtime.config.target(host).direct:
             # None keeps HttpProxyMiddleware from taking one of the environment.

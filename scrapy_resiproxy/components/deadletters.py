@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.http import Response
 
 from scrapy_resiproxy import signals
-from scrapy_resiproxy.components.flow import ours_in, story_of
+from scrapy_resiproxy.components.flow import story_of, strip_ours
 from scrapy_resiproxy.deadletter.arguments import spider_arguments
 from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
 from scrapy_resiproxy.deadletter.record import make_letter
@@ -98,7 +98,7 @@ class DeadLetterOffice:
         state = state or {}
         now = self.runtime.wall()
         letter = make_letter(
-            request=request,
+            request=_without_ours(request, state),
             spider=self._spider(),
             outcome_class=outcome.class_.value
             if outcome is not None
@@ -119,7 +119,7 @@ class DeadLetterOffice:
             job=self.runtime.jobdir,
             project=self.runtime.crawler.settings.get("BOT_NAME"),
             replay=request.meta.get(META_REPLAY),
-            own_meta=ours_in(state),
+            own_meta=(),
         )
         if not self._write(letter):
             return False
@@ -161,3 +161,10 @@ class DeadLetterOffice:
     def close(self) -> None:
         if self._feed is not None:
             self._feed.close()
+
+
+def _without_ours(request: Request, state: State) -> Request:
+    """The request as the user made it: without our proxy, jar and slot."""
+    copy = request.copy()
+    strip_ours(copy, state)
+    return copy

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import urlsplit
 
+from scrapy_resiproxy.components.browser import take_off
 from scrapy_resiproxy.names import META_STATE, META_STORY
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class State(TypedDict, total=False):
     """The ``download_slot`` that the user had set."""
     jar: bool
     """Whether ``cookiejar`` in the meta is ours."""
+    browser: bool
+    """Whether the browser's context in the meta is ours."""
     proxy: bool
     """Whether ``proxy`` in the meta is ours."""
     hop: bool
@@ -145,17 +148,13 @@ def strip_ours(request: Request, state: State) -> None:
         for key in ("proxy", "_auth_proxy"):
             meta.pop(key, None)
         request.headers.pop(b"Proxy-Authorization", None)
+    if state.get("browser"):
+        take_off(meta)
     if state.get("jar"):
         meta.pop("cookiejar", None)
     if state.get("slot") is None:
         # The downloader writes its slot into the meta, where it would stick to redirects and retries.
         meta.pop("download_slot", None)
-
-
-def ours_in(state: State) -> tuple[str, ...]:
-    """The keys of the meta that hold a value of ours."""
-    keys = ("proxy" if state.get("proxy") else "", "cookiejar" if state.get("jar") else "")
-    return tuple(key for key in (*keys, "" if state.get("slot") else "download_slot") if key)
 
 
 def again(request: Request, state: State) -> Request:
@@ -166,7 +165,7 @@ def again(request: Request, state: State) -> Request:
     copy.meta.pop(META_STORY, None)
     copy.meta.pop("is_start_request", None)
     copy.dont_filter = True
-    copy.meta[META_STATE] = {**state, "proxy": False, "jar": False}
+    copy.meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False}
     return copy
 
 

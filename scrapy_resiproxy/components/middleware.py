@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -146,14 +147,15 @@ class ResiproxyMiddleware:
         flight = Flight(state, target, host, scheduled)
         if not self.observing:
             request.meta[META_STATE] = state
-        self.runtime.flights[request] = flight
+        flights = self.crawl.wire.flights
+        flights[ref(request, flights.__delitem__)] = flight
         if scheduled:
             request.errback = Watch(request.errback, self._failed_elsewhere)
         return flight
 
     def _land(self, request: Request) -> Flight | None:
         """The attempt is over: take the flight out, and our stand-in off the request."""
-        flight: Flight | None = self.runtime.flights.pop(request, None)
+        flight = self.crawl.wire.flights.pop(ref(request), None)
         unwatch(request)
         if flight is not None and not flight.left and flight.lease is not None:
             flight.left = True

@@ -354,7 +354,7 @@ class Rescheduler:
         if state is not None:
             strip_ours(request, state)
             hop = "redirect_urls" in meta
-            meta[META_STATE] = {**state, "proxy": False, "jar": False, "hop": hop}
+            meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False, "hop": hop}
             if hop and self.hops is not None:
                 self.hops(request)
         if META_TARGET in meta:

@@ -108,7 +108,7 @@ class Verdicts:
         if flight.state.get("hop"):
             self.wire.settled(request, outcome)
         if outcome.ok:
-            return self._deliver(request, flight, outcome, response)
+            return self._deliver(request, flight, response)
         if cached:
             return self._refetch(request, flight.state)
         state = with_attempt(flight.state, self._attempt(flight, outcome, exception))
@@ -187,22 +187,13 @@ class Verdicts:
 
     # Delivered ----------------------------------------------------------------------------------------------
 
-    def _deliver(
-        self, request: Request, flight: Flight, outcome: Outcome, response: Response | None
-    ) -> Response | None:
+    def _deliver(self, request: Request, flight: Flight, response: Response | None) -> Response | None:
         """Hand a good answer on. It goes into the story alone: nobody will decide by the state again."""
-        state, lease = flight.state, flight.lease
-        attempts = story_of(state["log"]) if "log" in state else []
-        attempts.append(
-            {
-                "at": self.runtime.wall(),
-                "class": outcome.class_.value,
-                "reason": outcome.reason,
-                "session": lease.session.alias if lease is not None else None,
-                "status": flight.status,
-            }
-        )
-        self._end(request, state, flight.target, attempts[-ATTEMPTS_KEPT:])
+        state, at = flight.state, self.runtime.wall()
+        session = flight.lease.session.alias if flight.lease is not None else None
+        attempt = {"at": at, "class": "ok", "reason": "ok", "session": session, "status": flight.status}
+        attempts = [*story_of(state["log"]), attempt][-ATTEMPTS_KEPT:] if "log" in state else [attempt]
+        self._end(request, state, flight.target, attempts)
         return response
 
     def _end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
@@ -217,7 +208,8 @@ class Verdicts:
             "session": attempts[-1]["session"] if attempts else None,
             "attempts": attempts,
         }
-        self.wire.forget(state["id"])
+        if self.wire.origins:
+            self.wire.forget(state["id"])
         self.rescheduler.finish(state, target)
 
     # Sent round again ---------------------------------------------------------------------------------------
@@ -340,7 +332,7 @@ class Verdicts:
         if reason in {"circuit_open", "proxy_refused", "retry_after_too_long", "terminal"}:
             return
         stats = self.runtime.crawler.stats
-        if stats is not None and reason in {"attempts_exhausted", "identity_exhausted"}:
+        if reason in {"attempts_exhausted", "identity_exhausted"}:
             stats.inc_value("retry/max_reached")
         level = request.meta.get("give_up_log_level", self.runtime.config.general.retry_give_up_log_level)
         logger.log(

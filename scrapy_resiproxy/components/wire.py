@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from scrapy import signals
 
@@ -35,6 +36,10 @@ class Wire:
     def __init__(self, runtime: Runtime, resettle: Callable[[Request, State, Outcome], None]) -> None:
         self.runtime = runtime
         self.resettle = resettle
+        self.flights: dict[ref[Request], Flight] = {}
+        """The attempts on their way. A WeakKeyDictionary does the same for thrice the time: this is touched four times
+        for every request.
+        """
         self.origins: dict[str, Request] = {}
         """The requests that are being redirected, by state id, as they were before."""
         self.leases: dict[str, Lease] = {}
@@ -50,7 +55,7 @@ class Wire:
             connect(self.left_downloader, signals.request_left_downloader)
 
     def flight_of(self, request: Request) -> Flight | None:
-        return self.runtime.flights.get(request)
+        return self.flights.get(ref(request))
 
     # The downloader -----------------------------------------------------------------------------------------
 

@@ -253,3 +253,56 @@ def test_no_more_wait_than_there_is_room_for(day: Any) -> None:
     assert crawled.stats["resiproxy/waiting/max"] == 5
     assert len(crawled.good) + len(crawled.letters) == 30
     assert len(crawled.letters) >= 20
+
+
+BROWSER = """
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
+from scrapy.http import HtmlResponse
+
+class BrowserHandler(BaseDownloadHandler):
+    # Stands for scrapy-playwright: it looks at its own meta keys only.
+    lazy = False
+
+    async def download_request(self, request):
+        context = request.meta.get("playwright_context")
+        proxy = (request.meta.get("playwright_context_kwargs") or {}).get("proxy") or {}
+        body = f'<meta name="lab-page" content="good"><p>{context} {proxy.get("server")} {proxy.get("username")}</p>'
+        return HtmlResponse(request.url, body=body.encode(), request=request)
+
+    async def close(self):
+        pass
+
+class BrowserSpider(ProbeSpider):
+    own = {}
+
+    def request(self, url, **kwargs):
+        return super().request(url, meta={"playwright": True, **self.own}, **kwargs)
+
+    def parse(self, response):
+        yield from super().parse(response)
+        self.note("browser", seen=response.css("p::text").get().split(), left=[
+            key for key in response.meta if key.startswith("playwright_")
+        ])
+
+class OwnContextSpider(BrowserSpider):
+    own = {"playwright_context": "mine"}
+"""
+
+
+def test_a_browser_gets_its_proxy_its_own_way_and_never_goes_direct(day: Any) -> None:
+    settings = {"DOWNLOAD_HANDLERS": {"http": "spider_under_test.BrowserHandler"}}
+    with day("ok") as today:
+        crawled = today.crawl(pages(3), settings, spider=BROWSER, name="BrowserSpider")
+        refused = today.crawl(pages(2), settings, spider=BROWSER, name="OwnContextSpider")
+        gateway = today.lab.gateway
+    seen = [note for note in crawled.notes if note["kind"] == "browser"]
+    assert len(seen) == 3
+    for note in seen:
+        context, server, user = note["seen"]
+        assert context.startswith("resiproxy-")
+        assert server == gateway
+        assert user.startswith("lab-session-")
+        assert note["left"] == []
+    errors = [note for note in refused.notes if note["kind"] == "error"]
+    assert [error["error"] for error in errors] == ["ProxyRefused"] * 2
+    assert "would go direct" in errors[0]["text"]
