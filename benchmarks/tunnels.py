@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import ssl
 import subprocess
 import sys
@@ -137,8 +138,6 @@ def client(name, handler, proxy, origin, *, env=None, **job):
     """Start a crawling process."""
     job = {"settings": {}, **job, "name": name, "handler": handler, "proxy": proxy, "origin": origin}
     command = [sys.executable, str(HERE / "tunnel_client.py"), json.dumps(job)]
-    import os
-
     path = os.pathsep.join(sys.path[:2])
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path, **(env or {})}
@@ -155,6 +154,16 @@ def result(process):
 
 def show(case, stock, ours):
     print(f"{case:<58} {stock:>22}   {ours:>22}", flush=True)
+
+
+def exchange_bytes(network):
+    """Bytes on the wire of one request and its response on a warm tunnel: what is no overhead."""
+    sent = []
+    for requests in (10, 20):
+        relay = network.relay()
+        result(client("flood", "stock", relay.port, network.origin, requests=requests, at_once=1))
+        sent.append(relay.bytes)
+    return (sent[1] - sent[0]) / 10
 
 
 def steady(network, scale, seconds):
@@ -182,8 +191,7 @@ def steady(network, scale, seconds):
     }
     results = {name: result(process) for name, process in running.items()}
     requests = round(SESSIONS * seconds / (EVERY / scale))
-    ours = results["no pings"]["stats"]
-    payload = ours["bytes_per_tunnel"] * (1 - ours["overhead_ratio"]) * ours["opened_count"] / requests
+    payload = exchange_bytes(network)
     print(f"\n{requests} requests over {seconds:g} s at x{scale:g}, {payload:,.0f} bytes of request and response each")
     stock = relays["stock"]
     for name in ("T/3", "0.7 T", "no pings"):

@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.utils.misc import load_object
 
 from scrapy_resiproxy.components.replay import replay_settings
-from scrapy_resiproxy.settings_reader import mapping
+from scrapy_resiproxy.setting_checks import mapping
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings

@@ -7,14 +7,23 @@ and an entry in the reference (a test compares the three).
 from __future__ import annotations
 
 import difflib
-import json
-import math
 import os
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy_resiproxy.outcome import OutcomeClass
+from scrapy_resiproxy.setting_checks import (
+    codes,
+    flag,
+    mapping,
+    names,
+    number,
+    one_of,
+    paths,
+    proxies,
+    status_classes,
+    text,
+    whole,
+)
 from scrapy_resiproxy.settings import (
     PREFIX,
     Config,
@@ -30,124 +39,16 @@ from scrapy_resiproxy.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
-    Check = Callable[[Any], Any]
+    from scrapy_resiproxy.setting_checks import Check
 
 _G = TypeVar("_G")
 
 PROXY_ENVIRONMENT = "RESIPROXY_PROXY"
 """The environment variable that stands in for the setting of the same name."""
-
-
-def number(low: float, high: float = math.inf, *, none: bool = False) -> Check:
-    """A check for a float in [low, high]."""
-    return _ranged(float, "a number", low, high, none=none)
-
-
-def whole(low: int, high: float = math.inf, *, none: bool = False) -> Check:
-    """A check for an integer in [low, high]."""
-    return _ranged(int, "a whole number", low, high, none=none)
-
-
-def _ranged(kind: type[float], what: str, low: float, high: float, *, none: bool) -> Check:
-    bounds = f"{what} of {low:g} or more" if high == math.inf else f"{what} from {low:g} to {high:g}"
-    allowed = f"{bounds}, or None" if none else bounds
-
-    def check(value: Any) -> Any:
-        if none and (value is None or value in {"", "None"}):
-            return None
-        try:
-            result = kind(value)
-            exact = not isinstance(value, bool) and (kind is float or float(value) == result)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(allowed) from None
-        if not exact or not low <= result <= high:
-            raise ValueError(allowed)
-        return result
-
-    return check
-
-
-def flag(value: Any) -> bool:
-    """A check for a boolean, with the spellings that Scrapy's ``getbool`` takes."""
-    spellings = {True: True, False: False, "1": True, "0": False}
-    spellings |= {"True": True, "true": True, "False": False, "false": False}
-    try:
-        return spellings[value]
-    except (KeyError, TypeError):
-        raise ValueError("True or False") from None
-
-
-def one_of(*words: str) -> Check:
-    def check(value: Any) -> str:
-        if value not in words:
-            raise ValueError(" or ".join(repr(word) for word in words))
-        return str(value)
-
-    return check
-
-
-def text(value: Any) -> str | None:
-    if value is None or (isinstance(value, (str, Path)) and str(value)):
-        return None if value is None else str(value)
-    raise ValueError("a non-empty string, or None")
-
-
-def names(value: Any) -> tuple[Any, ...]:
-    """A list, or a comma-separated string (``-s NAME=a,b``)."""
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, (list, tuple, set, frozenset)):
-        raise ValueError("a list")  # noqa: TRY004 - one kind of error for every wrong value
-    return tuple(value)
-
-
-def codes(value: Any) -> tuple[int, ...]:
-    try:
-        return tuple(int(code) for code in names(value))
-    except (TypeError, ValueError):
-        raise ValueError("a list of HTTP status codes") from None
-
-
-def paths(value: Any) -> tuple[str, ...]:
-    return () if not value else (str(value),) if isinstance(value, (str, Path)) else names(value)
-
-
-def mapping(value: Any) -> dict[Any, Any]:
-    """A dict, or its JSON (``-s NAME='{…}'``)."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if value is None or not hasattr(value, "items"):
-        raise ValueError("a dict")
-    return dict(value.items())
-
-
-def status_classes(value: Any) -> dict[int, OutcomeClass]:
-    try:
-        return {int(code): OutcomeClass(word) for code, word in mapping(value).items()}
-    except (TypeError, ValueError):
-        words = ", ".join(repr(word.value) for word in OutcomeClass)
-        raise ValueError(f"a dict of HTTP status to one of {words}") from None
-
-
-def proxies(value: Any) -> str | tuple[str, ...] | None:
-    """A URL or template, a list of them, or the path of a file with one per line."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, (list, tuple)) and value and all(isinstance(line, str) for line in value):
-        return tuple(value)
-    if not isinstance(value, (str, Path)):
-        raise ValueError("a proxy URL, a template, a list of URLs or the path of a file")  # noqa: TRY004
-    path = Path(value)
-    if "://" not in str(value) and (path.suffix or os.sep in str(value)) and path.is_file():
-        return tuple(path.read_text(encoding="utf-8-sig").splitlines())
-    return str(value)
 
 
 RATIO, SECONDS = number(0, 1), number(0)

@@ -169,8 +169,7 @@ class Crawl:
         waiting = self.rescheduler.close()
         if self.runtime.store is not None:
             self.kept = len(self.runtime.room) + sum(queue.left() for queue in self.runtime.queues)
-            self.runtime.store.remember("clean", value=True)
-            self.runtime.store.close()
+            self.rescheduler.job.close()
         else:
             self._bury_waiting(waiting)
         for finish in self.at_end:

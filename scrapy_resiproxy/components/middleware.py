@@ -129,7 +129,7 @@ class ResiproxyMiddleware:
         if isinstance(answer, GivenUp):
             raise crawl.verdicts.target_given_up(request, state, target, answer)
         if scheduled and not retry:
-            crawl.rescheduler.journal(request, state, target)
+            crawl.rescheduler.job.journal(request, state, target)
         flight = self._take_off(request, state, target, host, scheduled=scheduled)
         flight.permit = answer
         if uses_pool:

@@ -8,10 +8,8 @@ goes through ``engine.crawl`` like any other request. Only public API: see Scrap
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
-import pickle
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -19,9 +17,10 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
 from scrapy.utils.asyncio import call_later
-from scrapy.utils.request import request_from_dict
 
-from scrapy_resiproxy.components.flow import META_SCHEDULED, again, state_of, strip_ours
+from scrapy_resiproxy.components.flow import META_SCHEDULED, state_of, strip_ours
+from scrapy_resiproxy.components.funding import Funding
+from scrapy_resiproxy.components.job import Job
 from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
 from scrapy_resiproxy.schedule.waiting import Waiting
 
@@ -51,16 +50,6 @@ BROKEN_TURN = 5.0
 KEPT_TURN = 60.0
 """Seconds between looks at a request that stays in the job for the next run."""
 
-QUIET_TAIL = 1.0
-"""A target whose queue is empty and that has sent no first attempt for so many seconds is in its tail."""
-
-QUIET_TAIL_BLIND = 5.0
-"""The same where the scheduler's queue is not ours, so that it cannot be asked."""
-
-
-STORE_ERRORS = (ValueError, TypeError, AttributeError, pickle.PicklingError)
-"""What ``to_dict`` and pickling raise for a request that cannot be stored."""
-
 
 class Rescheduler:
     """Owns the timer of one crawl, and everything that waits."""
@@ -69,6 +58,8 @@ class Rescheduler:
         self.runtime = runtime
         self.crawler = runtime.crawler
         self.room = runtime.room
+        self.job = Job(runtime)
+        self.funding = Funding(runtime)
         self.in_flow: dict[str, Waiting[Request]] = {}
         """Given back, not yet at their next outcome: by state id."""
         self.hops: Callable[[Request], None] | None = None
@@ -80,7 +71,6 @@ class Rescheduler:
         self._timer: Any = None
         self._timer_at = math.inf
         self._looked_at_budget = 0.0
-        self._tail: dict[str, set[str]] = {}
         self._closing = False
         runtime.wake_at = self.wake_at
         runtime.waiting = self.waiting
@@ -117,48 +107,21 @@ class Rescheduler:
             extra=why,
         )
         self.in_flow.pop(entry.id, None)
-        self._leave_tail(target, entry.id)
-        self._store(entry)
+        self._back_from_tail(target, entry.id)
+        self.job.keep(entry)
         self.room.park(entry)
         self._stopped.add(copy)
         self.wake_at(due)
         return copy
 
-    def _store(self, entry: Waiting[Request]) -> None:
-        store = self.runtime.store
-        if store is None:
-            return
-        wall = self.runtime.wall() + entry.due - self.runtime.now()
-        extra = {"target": entry.target, "reason": entry.reason, "charge": entry.charge, "why": entry.extra}
-        try:
-            store.put(entry.id, wall, entry.request.to_dict(spider=self.crawler.spider), extra)
-        except STORE_ERRORS as error:
-            # What Scrapy's disk queue cannot keep, ours cannot: a lambda as callback, an open file in the meta.
-            logger.warning(
-                "A waiting request cannot be kept in JOBDIR and would be lost by a kill: %(request)s (%(error)s)",
-                {"request": entry.request, "error": error},
-            )
-
-    def journal(self, request: Request, state: State, target: str) -> None:
-        """A first attempt leaves Scrapy's queue: keep it in the job until it has an outcome."""
-        store = self.runtime.store
-        if store is None:
-            return
-        extra = {"target": target, "reason": "hold", "charge": None, "why": "killed"}
-        with contextlib.suppress(*STORE_ERRORS):
-            kept = request.to_dict(spider=self.crawler.spider)
-            kept["meta"] = {**kept["meta"], META_STATE: state}
-            store.put(state["id"], self.runtime.wall(), kept, extra, released=True)
-
     def finish(self, state: State, target: str) -> None:
         """The request has its final outcome: nothing waits for it any more."""
         entry_id = state["id"]
-        self._leave_tail(target, entry_id)
+        self._back_from_tail(target, entry_id)
         entry = self.in_flow.pop(entry_id, None)
         if entry is not None and entry.reservation is not None:
             self.runtime.governor.refund(entry.reservation, self.runtime.now())
-        if self.runtime.store is not None:
-            self.runtime.store.finish(entry_id, self.runtime.now())
+        self.job.finished(entry_id)
 
     def sent(self, state: State) -> None:
         """The retry was admitted: its budget is spent."""
@@ -218,53 +181,28 @@ class Rescheduler:
 
     def _due(self, entry: Waiting[Request], now: float) -> bool:
         """Give *entry* back, or let it wait for budget; whether it was given back."""
-        governor = self.runtime.governor
         if self.runtime.keeps_waiting and self.runtime.has_ended(entry.target):
             # It stays in the job; the spider closes when only such are left.
             self.room.postpone(entry, now + KEPT_TURN)
             return False
-        if entry.charge is not None and entry.reservation is None:
-            entry.reservation = governor.reserve(entry.target, entry.charge, now)
-            if entry.reservation is None:
-                self.room.wait_for_budget(entry, now)
-                return False
+        if not self.funding.granted(entry, now):
+            self.room.wait_for_budget(entry, now)
+            return False
         self.release(entry)
         return True
 
     def look_at_budget(self, target: str, now: float) -> None:
-        """Give back what has budget by now, or is in the tail of its target, or has waited too long."""
-        governor = self.runtime.governor
-        self.room.turn_budget_clock(target, now, still=governor.still(target, now))
-        while (first := self.room.first_without_budget(target)) is not None:
-            entry, waited = first
-            entry.reservation = governor.reserve(target, entry.charge, now)
-            if entry.reservation is None and waited >= self.runtime.config.guard.budget_wait:
-                self._give_up(entry, "budget_exhausted")
-            elif entry.reservation is None and not self._into_tail(entry, now):
-                return
-            else:
+        """Give back what has budget by now, or may go without, or has waited too long."""
+        self.room.turn_budget_clock(target, now, still=self.runtime.governor.still(target, now))
+        while (found := self.funding.next_of(target, now)) is not None:
+            entry, answer = found
+            if answer == "go":
                 self.release(entry)
+            else:
+                self._give_up(entry, "budget_exhausted")
 
-    def _into_tail(self, entry: Waiting[Request], now: float) -> bool:
-        """Whether *entry* may go without budget, because nothing else of its target is left to go."""
-        pending = self.runtime.pending(entry.target)
-        quiet = QUIET_TAIL if pending == 0 else QUIET_TAIL_BLIND
-        if pending or now - self.runtime.tally.of(entry.target).last_first < quiet:
-            return False
-        out = self._tail.setdefault(entry.target, set())
-        if len(out) >= self.runtime.config.sessions.sessions_per_target:
-            return False
-        if not self.runtime.governor.tail_open(entry.target, now):
-            return False
-        out.add(entry.id)
-        return True
-
-    def _leave_tail(self, target: str, entry_id: str) -> None:
-        out = self._tail.get(target)
-        if out and entry_id in out:
-            out.discard(entry_id)
-            if not out:
-                del self._tail[target]
+    def _back_from_tail(self, target: str, entry_id: str) -> None:
+        if self.funding.back(target, entry_id):
             self._looked_at_budget = 0.0
             self.wake_at(self.runtime.now())
 
@@ -308,8 +246,7 @@ class Rescheduler:
         if entry.sent and entry.reason != "hold" and "verdict" not in state:
             request = self._count_retry(request, str(entry.extra or "unspecified"))
         self._stopped.discard(request)
-        if self.runtime.store is not None:
-            self.runtime.store.release(entry.id)
+        self.job.released(entry.id)
         engine = self.runtime.engine
         assert engine is not None
         try:
@@ -363,39 +300,10 @@ class Rescheduler:
 
     def spider_opened(self, spider: Spider) -> None:
         """Take up what the last run of this job left waiting."""
-        store = self.runtime.store
-        if store is None:
-            return
-        clean = bool(store.fact("clean"))
-        taken = 0
-        for row in store.load():
-            if clean and row.released:
-                continue  # It is in Scrapy's own queue.
-            try:
-                request = request_from_dict(row.request, spider=spider)
-            except (ValueError, ImportError, AttributeError) as error:
-                logger.error("A waiting request of this job cannot be restored: %s", error)
-                continue
-            due = self.runtime.now() + row.due - self.runtime.wall()
-            state = state_of(request)
-            if state is None:
-                continue
-            self.room.park(
-                Waiting(
-                    id=row.id,
-                    request=again(request, state),
-                    target=row.extra["target"],
-                    due=due,
-                    reason=row.extra["reason"],
-                    sent=state.get("sent", 0),
-                    charge=row.extra["charge"],
-                    extra=row.extra["why"],
-                )
-            )
-            taken += 1
-        store.remember("clean", value=False)
-        if taken:
-            logger.info("%d waiting retries of this job were taken up again.", taken)
+        for entry in self.job.take_up(spider):
+            self.room.park(entry)
+        if len(self.room):
+            logger.info("%d waiting retries of this job were taken up again.", len(self.room))
             self.wake_at(self.runtime.now())
 
     def spider_idle(self) -> None:

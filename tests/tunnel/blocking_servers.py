@@ -53,11 +53,12 @@ class Server:
 class Origin(Server):
     """Answers every request with *answer*; ends idle connections with a close_notify after *keep* seconds."""
 
-    def __init__(self, pem, *, keep=None, answer=b"HTTP/1.1 200 OK\r\n\r\n"):
+    def __init__(self, pem, *, keep=None, answer=b"HTTP/1.1 200 OK\r\n\r\n", last=b""):
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(pem)
         self._keep = keep
         self._answer = answer
+        self._last = last
         super().__init__()
 
     def serve(self, connection):
@@ -72,6 +73,7 @@ class Origin(Server):
                         _, _, buffer = buffer.partition(b"\r\n\r\n")
                         tls.sendall(self._answer)
             except TimeoutError:
+                tls.sendall(self._last)
                 tls.unwrap()
 
 

@@ -55,6 +55,7 @@ PATHS = [
     "huge",
     "huge max",
     "huge stop at bytes",
+    "chunked stop at bytes",
     "ok#fragment",
     "ok/%20space?q=1",
 ]

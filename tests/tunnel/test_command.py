@@ -172,8 +172,11 @@ def test_stats_sums_up_and_compares(command, tmp_path):
         ledger.close()
     with (tmp_path / "after.tsv").open("a") as file:
         file.write("torn")
+    code, alone = command("stats", tmp_path / "after.tsv")
+    assert code == 0
     code, out = command("stats", tmp_path / "after.tsv", "--before", tmp_path / "before.tsv")
     assert code == 0
+    assert out.startswith(alone)
     assert "tunnels                       1   36.0 per hour" in out
     assert "tunnels per 1,000 requests        1,000.0 ->         20.0   x 0.02" in out
     assert "passed over:" in out

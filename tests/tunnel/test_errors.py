@@ -62,7 +62,11 @@ FILES = [*ROOT.glob("tunnel/*.py"), *ROOT.glob("components/tunnel_*.py"), ROOT /
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f"{f.parent.name}/{f.name}")
 def test_only_public_names_of_others_are_used(file):
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in {"scrapy", "twisted", "OpenSSL"}:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.split(".")[0] in {"scrapy", "twisted", "OpenSSL"}
+        ):
             assert not any(part.startswith("_") for part in node.module.split(".")), node.module
             assert not any(alias.name.startswith("_") for alias in node.names), ast.unparse(node)
 

@@ -7,7 +7,6 @@ from tunnel_kit import World, a_route
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectionRefusedError
 from twisted.web.client import ResponseFailed, ResponseNeverReceived
-
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IBodyProducer
 from zope.interface.verify import verifyObject
@@ -171,6 +170,14 @@ class TestEnds:
         assert w.open_lines == []
         assert w.stat("close_reason_count/age") == 2
 
+    def test_an_origin_that_closes_as_it_said_is_the_one_who_closed(self, world):
+        w = world()
+        w.silent = True
+        w.start()
+        w.origin_says(0, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n\r\nha")
+        w.ends(0)
+        assert (w.gone[0].close_reason, w.gone[0].closed_by) == ("connection_close", "origin")
+
     def test_words_that_nobody_asked_for_end_a_tunnel(self, world):
         w = world()
         w.get()
@@ -241,7 +248,6 @@ class TestEnds:
         assert not any((pool._warden._timers, pool._warden._demand))
         assert w.clock.getDelayedCalls() == []
 
-
     def test_a_tunnel_that_ends_with_its_answer_is_just_gone(self, world):
         w = world()
         held = []
@@ -257,7 +263,6 @@ class TestEnds:
         w = world()
         # Folded over two lines, so that only Twisted reads the word.
         w.answer = b"HTTP/1.1 200 OK\r\nConnection:\r\n close\r\nContent-Length: 2\r\n\r\nok"
-        w.peer.lines_never_die = True
         assert w.get() == 0
         result = w.start(method="POST", body=b"x", resend=False)
         assert result == [b"ok"]
@@ -555,7 +560,6 @@ class TestKeepingWarm:
         w.advance(10.0)
         assert w.open_lines == []
         assert w.clock.getDelayedCalls() == []
-
 
     def test_a_get_ping_that_never_ends_is_cut_off(self, world):
         w = world(idle_timeout=9.0, ping_method="GET")

@@ -209,7 +209,7 @@ class TestSilence:
         assert found.alive_after == pytest.approx(0.6)
 
     def test_an_origin_that_closes_first(self, run, pki, trusted):
-        origin = run(Origin(pki.good, keep=0.5))
+        origin = run(Origin(pki.good, keep=0.5, last=b"HTTP/1.1 408 Request Timeout\r\n\r\n"))
         _, found = silence(run, run(ConnectRelay(origin.port)), origin.port)
         assert found.closed_by == "origin"
         assert found.origin_closes

@@ -43,8 +43,9 @@ def a_get(proxy, origin, host="localhost", **more):
     return {"url": f"https://{host}:{origin}/", "proxy": f"http://127.0.0.1:{proxy}", **more}
 
 
-@pytest.mark.parametrize("origin", ORIGINS)
-@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize(
+    ("proxy", "origin"), [("tinyproxy", "nginx"), ("squid", "apache"), ("apache", "node"), ("squid", "nginx")]
+)
 def test_one_tunnel_carries_many_pages(programs, pki, client, proxy, origin):
     step = a_get(PROXIES[proxy](programs, pki), ORIGINS[origin](programs, pki))
     found = client([{"get": step}] * 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import ssl
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ LOGIN = b"Basic Y3VzdG9tZXItNzpjYW5hcnlQYXNzOTk="
 class Pki:
     ca: Path
     good: Path
-    """Key and chain (leaf, intermediate, root: three certificates) for origin.test, localhost and loopback addresses."""
+    """Key and chain (leaf, intermediate, root) for origin.test, localhost and the loopback addresses."""
     other: Path
     """From the same authority, for another name."""
     foreign: Path
@@ -74,7 +74,7 @@ def certificates(folder: Path) -> Pki:
 def _issue(name, issuer, issuer_key, *, ca=False, names=()):
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     alternatives = [_alternative(n) for n in names]
     builder = (
         x509.CertificateBuilder()
@@ -82,8 +82,8 @@ def _issue(name, issuer, issuer_key, *, ca=False, names=()):
         .issuer_name(issuer.subject if issuer else subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=2))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
@@ -129,8 +129,8 @@ class TlsServer:
             if not self._shaken:
                 self.tls.do_handshake()
                 self._shaken = True
-            while True:
-                self.plain += self.tls.read(65536)
+            while data := self.tls.read(65536):
+                self.plain += data
         except (ssl.SSLWantReadError, ssl.SSLError):
             pass
         return self._out.read()

@@ -1,0 +1,134 @@
+"""CPU of a whole crawl, stock Scrapy beside ours: ``python benchmarks/crawl.py [--quick]``.
+
+The crawls take turns, each in a process of its own, against a server in another process. What is compared is the user
+and system time of the crawling process for each request, from the start of the crawl to its end, pair by pair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kit import HERE, Table, arguments, in_a_process, versions
+from pages import page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+HOSTS = 4
+SETTINGS: dict[str, Any] = {
+    "LOG_LEVEL": "WARNING",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "CONCURRENT_REQUESTS": 16,
+}
+ANSWER = page(10_000)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n" % len(ANSWER)
+
+
+class Site(asyncio.Protocol):
+    """Answers every GET with the same page."""
+
+    def __init__(self) -> None:
+        self.seen = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.seen += data
+        while b"\r\n\r\n" in self.seen:
+            _, _, self.seen = self.seen.partition(b"\r\n\r\n")
+            self.transport.write(HEAD + ANSWER)
+
+
+async def serve() -> None:
+    server = await asyncio.get_running_loop().create_server(Site, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # It ends with the benchmark that started it.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+@contextmanager
+def site() -> Iterator[int]:
+    """A server in a process of its own; its port."""
+    command = [sys.executable, str(HERE / "crawl.py"), "--serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+def crawl(kind: str, port: int, urls: int) -> None:
+    """Crawl, and print the CPU that it took."""
+    from scrapy import Request, Spider
+    from scrapy.crawler import CrawlerProcess
+
+    class BenchSpider(Spider):
+        name = "bench"
+
+        async def start(self) -> AsyncIterator[Request]:
+            for number in range(urls):
+                # 127.0.0.1 to .4: as many download slots, all on loopback.
+                yield Request(f"http://127.0.0.{number % HOSTS + 1}:{port}/item/{number}")
+
+        def parse(self, response: Any) -> None:
+            """Nothing: callbacks are not measured."""
+
+    addons = {"scrapy_resiproxy.Addon": 500} if kind == "ours" else {}
+    process = CrawlerProcess({**SETTINGS, "ADDONS": addons})
+    crawler = process.create_crawler(BenchSpider)
+    process.crawl(crawler)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    process.start()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    answers = crawler.stats.get_value("downloader/response_status_count/200") if crawler.stats else 0
+    print(json.dumps({"cpu": spent / urls * 1e6, "answers": answers}))
+
+
+def main() -> None:
+    quick = arguments(__doc__).quick
+    rounds, urls = (4, 1000) if quick else (10, 3000)
+    pairs = []
+    with site() as port:
+        for number in range(rounds):
+            order = ("ours", "stock") if number % 2 else ("stock", "ours")
+            pair = {kind: in_a_process("crawl.py", kind, port, urls) for kind in order}
+            assert all(each["answers"] == urls for each in pair.values()), pair
+            pairs.append({kind: each["cpu"] for kind, each in pair.items()})
+    differences = sorted((pair["ours"] / pair["stock"] - 1) * 100 for pair in pairs)
+    stock, ours = (statistics.median(pair[kind] for pair in pairs) for kind in ("stock", "ours"))
+    middle = statistics.median(differences)
+    table = Table(
+        f"CPU of a whole crawl, {rounds} pairs of {urls} pages of 10 kB",
+        ("", "stock", "ours", "difference of a pair (median, lowest, highest)", "within"),
+        notes=[versions()],
+    )
+    table.add(
+        "microseconds per request",
+        f"{stock:.0f}",
+        f"{ours:.0f}",
+        f"{middle:+.1f} %  {differences[0]:+.1f} %  {differences[-1]:+.1f} %",
+        f"{'yes' if middle <= 3 else 'NO'} (3 %)",
+    )
+    table.print()
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--serve"]:
+            asyncio.run(serve())
+        case ["stock" | "ours" as kind, port, urls]:
+            crawl(kind, int(port), int(urls))
+        case _:
+            main()
