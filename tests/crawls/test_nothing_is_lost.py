@@ -70,9 +70,19 @@ def test_a_job_keeps_the_due_times(day: Any) -> None:
     assert "taken up again" in crawled.log
 
 
+AT_ONCE = """
+class AtOnceSpider(ProbeSpider):
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url.endswith("/item/0"):
+            for number in range(1, 600):
+                yield self.request(response.urljoin(f"/item/{number}"))
+"""
+
+
 def test_without_a_job_everything_sent_once_is_a_letter(day: Any) -> None:
-    with day("flaky:p=0.5") as today:
-        running = today.start(pages(2000), PATIENT)
+    with day("flaky:p=0.5,seed=1") as today:
+        running = today.start(pages(1), {**PATIENT, "RESIPROXY_BACKOFF_BASE": 3}, spider=AT_ONCE, name="AtOnceSpider")
         run_until(running, today, 120)
         running.send(signal.SIGTERM)
         crawled = running.wait()
