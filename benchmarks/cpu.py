@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kit import Table, arguments, cpu_of, ratio, take_turns, verdict, versions, without_garbage_collection
+from pages import page
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
@@ -31,17 +32,6 @@ BATCHES = 16
 """Batches of one case in a row: the median is that of a processor that has warmed to it."""
 HOSTS = 50
 PROXY = "http://user-session-{session}:password@127.0.0.1:1"
-
-_ROW = (
-    b'<div class="item"><a href="/item/1">Walnut lamp 1</a><p>Made in small series, packed without plastic.</p></div>\n'
-)
-
-
-def page(size: int) -> bytes:
-    """An ordinary shop's page of *size* bytes."""
-    head = b'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>All things</title></head><body>\n'
-    return (head + _ROW * (size // len(_ROW) + 1))[: size - 14] + b"</body></html>"
-
 
 PAGES: dict[str, Callable[[Request], Response]] = {
     "binary": lambda request: Response(request.url, body=bytes(400), headers={"Content-Type": "image/png"}),

@@ -97,6 +97,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         self._settings = DownloadSettings.of(settings)
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
         self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"))
+        self._keeps_warm = options.interval is not None
         self._warned_of_dataloss = False
         self._transport = TunnelTransport(
             reactor,
@@ -190,6 +191,14 @@ class TunnelDownloadHandler(BaseDownloadHandler):
             self._publishing.stop()
         await maybe_deferred_to_future(self._transport.close())
         self._publish()
+        learned = self._transport.learned_idle_timeout()
+        if learned is not None and not self._keeps_warm:
+            logger.info(
+                "Idle tunnels were closed by the other side after %.1f s, and opened again for the next request: "
+                "RESIPROXY_TUNNEL_IDLE_TIMEOUT = %.1f would keep them warm.",
+                learned,
+                learned,
+            )
 
     async def close(self) -> None:
         await maybe_deferred_to_future(self._transport.close())

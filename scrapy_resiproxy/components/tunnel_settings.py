@@ -7,9 +7,10 @@ import logging
 import os
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_bytes
@@ -135,7 +136,15 @@ class DownloadSettings:
 def proxy_scheme(request: Request) -> str:
     """The scheme of the request's proxy in lower case, "" without one."""
     proxy = request.meta.get("proxy")
-    return urlsplit(add_http_if_no_scheme(proxy)).scheme.lower() if proxy else ""
+    return _parsed(proxy).scheme if proxy else ""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(proxy: str) -> SplitResult:
+    return urlsplit(add_http_if_no_scheme(proxy))
+
+
+_host_port = lru_cache(maxsize=1024)(host_port)
 
 
 class Router:
@@ -150,7 +159,7 @@ class Router:
 
         Raises ``ValueError`` for a proxy without a host.
         """
-        proxy, url = urlsplit(add_http_if_no_scheme(request.meta["proxy"])), urlparse_cached(request)
+        proxy, url = _parsed(request.meta["proxy"]), urlparse_cached(request)
         if not proxy.hostname or not url.hostname:
             raise ValueError(f"{'proxy' if url.hostname else 'URL'} without a host name: {request}")
         authorization = request.headers.get(b"Proxy-Authorization")
@@ -159,9 +168,9 @@ class Router:
         bind = (bind, 0) if isinstance(bind, str) else bind
         proxy_port, port = proxy.port or _PROXY_PORT, url.port or _HTTPS_PORT
         key = TunnelKey(
-            proxy=host_port(proxy.hostname, proxy_port),
+            proxy=_host_port(proxy.hostname, proxy_port),
             session=_alias(request) or login,
-            origin=host_port(url.hostname, port),
+            origin=_host_port(url.hostname, port),
             login=login,
             bind=repr(bind) if bind else "",
         )

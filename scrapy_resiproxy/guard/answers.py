@@ -1,8 +1,10 @@
-"""What the governor hands out: permits, refusals, events, and a look at one target."""
+"""What the governor hands out: permits, refusals and events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from scrapy_resiproxy.guard.circuit import Event, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,15 @@ class GuardEvent:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TargetView:
-    """A target as the report shows it; times are monotonic."""
+EVENTS = {
+    Event.TRIPPED: "circuit_opened",
+    Event.PROBE_FAILED: "circuit_opened",
+    Event.PROBE_LOST: "circuit_opened",
+    Event.RELAPSED: "circuit_opened",
+    Event.COOLED: "circuit_half_opened",
+    Event.RECOVERED: "circuit_closed",
+}
+"""The kind of event that a change of a circuit is told as."""
 
-    state: str
-    since: float | None
-    next_probe: float | None
-    gone_since: float | None
-    give_up_at: float | None
-    hold_until: float | None
-    rate: float | None
-    failure_ratio: float
-    given_up: GivenUp | None
+REASONS = {State.OPEN: "circuit", State.HALF_OPEN: "probe", State.RECOVERING: "recovering"}
+"""Why a circuit that is not closed holds."""

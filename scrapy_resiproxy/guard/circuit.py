@@ -60,14 +60,12 @@ OKS, FAILURES, FRESH, FRESH_REFUSED = 0, 1, 2, 3
 
 OPEN_JITTER = 0.25
 PROBES_WITHOUT_NEWS = 3
-RELAPSE_ROW = 2
-RELAPSE_SAMPLES = 3
-
-RECOVERING_PLACES = 32
-"""Places that a recovering target gains over its recovery; it begins with one."""
-
 RECOVERING_SHARE = 0.1
 """The share of its usual rate at which a recovering target begins."""
+
+RECOVERING_RATE = 1.0
+RECOVERING_DOUBLINGS = 12
+"""Where nothing is known of its rate it begins at one a second, and that is doubled so often in its recovery."""
 
 
 class Circuit:
@@ -86,7 +84,6 @@ class Circuit:
         "_ring",
         "_rng",
         "_settings",
-        "_tried",
         "_walled",
         "_went_well",
         "generation",
@@ -97,7 +94,7 @@ class Circuit:
         "usual_rate",
     )
 
-    def __init__(self, settings: GuardSettings, rng: Random, now: float, earlier_oks: int = 0) -> None:
+    def __init__(self, settings: GuardSettings, rng: Random, now: float, earlier_oks: int) -> None:
         self._settings = settings
         self._rng = rng
         self._ring = Ring(settings.circuit_window, 4)
@@ -116,7 +113,7 @@ class Circuit:
         """Whether refusals opened it."""
         self._failed_in_row = 0
         self._newsless = 0
-        self._tried = self._went_well = 0
+        self._went_well = 0
         self._free_at = now
         self._leases: dict[object, float] = {}
 
@@ -144,41 +141,32 @@ class Circuit:
             return 0
         if self.state is State.HALF_OPEN:
             return max(0, self._settings.circuit_probes - len(self._leases))
-        # A ramp by time and by good answers: all at once at reopening overloads what has just come up.
-        most = 1 + min(self._went_well, self._step(now))
-        places = max(0, most - len(self._leases))
-        return min(places, int(now >= self._free_at)) if self.usual_rate else places
+        # One by one, at the pace of the ramp, and no more out than went well: all at once overloads what just came up.
+        return int(now >= self._free_at and len(self._leases) <= self._went_well)
 
     def ask_again_at(self, now: float) -> float:
         """When an answer other than the present "no" is possible without any news."""
         if self.state is State.OPEN:
             return self.until
-        if self.state is State.RECOVERING:
-            return min([*self._leases.values(), self._next_step(now)])
-        return min(self._leases.values())
+        if self.state is State.HALF_OPEN:
+            return min(self._leases.values())
+        over = self.since + self._settings.circuit_recovery
+        return min(over, self._free_at if now < self._free_at else min(self._leases.values()))
 
-    def _share(self, now: float) -> float:
-        """How much of the recovery is over."""
-        return (now - self.since) / self._settings.circuit_recovery
-
-    def _step(self, now: float) -> int:
-        """The step of the ramp, 1 for the first. Rounded so that it has begun at the time of its beginning."""
-        return int(self._share(now) * RECOVERING_PLACES + 1e-6) + 1
-
-    def _next_step(self, now: float) -> float:
-        recovery = self._settings.circuit_recovery
-        if now < self._free_at:
-            return min(self._free_at, self.since + recovery)
-        return self.since + self._step(now) / RECOVERING_PLACES * recovery
+    def _ramp(self, now: float) -> float:
+        """The pace of a recovery, per second."""
+        share = (now - self.since) / self._settings.circuit_recovery
+        if self.usual_rate:
+            return self.usual_rate * max(RECOVERING_SHARE, share)
+        return RECOVERING_RATE * float(2.0 ** (share * RECOVERING_DOUBLINGS))
 
     def claim(self, permit: object, lease_until: float, now: float) -> None:
         """*permit* goes: a probe, or one of a recovering target's."""
         if self.state is State.CLOSED:
             return
         self._leases[permit] = lease_until
-        if self.state is State.RECOVERING and self.usual_rate:
-            rate = self.usual_rate * max(RECOVERING_SHARE, self._share(now))
-            self._free_at = max(self._free_at, now) + 1.0 / rate
+        if self.state is State.RECOVERING:
+            self._free_at = max(self._free_at, now) + 1.0 / self._ramp(now)
 
     # What came of it ----------------------------------------------------------------------------------------
 
@@ -190,17 +178,18 @@ class Circuit:
         if self.state is State.HALF_OPEN:
             return self._probed(sample, now) if leased else None
         self._count(sample, now, fresh=fresh)
+        if not self._trips(sample, now):
+            return None
         if self.state is State.RECOVERING:
-            return self._recovering(sample, now)
-        if self._trips(sample, now):
-            self._walled = sample is Sample.REFUSED
-            return self._go(Event.TRIPPED, now)
-        return None
+            return self._go(Event.RELAPSED, now)
+        self._walled = sample is Sample.REFUSED
+        return self._go(Event.TRIPPED, now)
 
     def _count(self, sample: Sample, now: float, *, fresh: bool) -> None:
         if sample is Sample.OK:
             self._ring.add(OKS, now)
             self._failed_in_row = 0
+            self._went_well += 1
             self._calm_down(now)
         elif sample is Sample.FAILED:
             self._ring.add(FAILURES, now)
@@ -219,11 +208,25 @@ class Circuit:
     def _trips(self, sample: Sample, now: float) -> bool:
         settings = self._settings
         if sample is Sample.FAILED:
-            in_row = self._failed_in_row >= settings.circuit_consecutive
+            in_row = self._failed_in_row >= self._telling_row(now)
             return in_row or self.failure_ratio(now) >= settings.circuit_failure_ratio
         if sample is Sample.REFUSED:
             return self._ratio(FRESH_REFUSED, self._ring.at_most(FRESH, now), now) >= settings.circuit_identity_ratio
         return False
+
+    def _telling_row(self, now: float) -> int:
+        """So many failures in a row are no chance: ``circuit_consecutive`` where nothing else fails.
+
+        Up to ``circuit_min_requests`` where nearly so many fail that it would open: of answers that fail by chance
+        three times in ten, five in a row are nothing special.
+        """
+        settings, row = self._settings, self._failed_in_row
+        others = max(0, self._ring.at_most(FAILURES, now) - row)
+        answers = max(settings.circuit_min_requests, others + self._ring.at_most(OKS, now))
+        share = min(1.0, others / answers / settings.circuit_failure_ratio)
+        return settings.circuit_consecutive + int(
+            share * max(0, settings.circuit_min_requests - settings.circuit_consecutive)
+        )
 
     def failure_ratio(self, now: float) -> float:
         """Failures per answer over the window; 0 below ``circuit_min_requests``."""
@@ -245,21 +248,6 @@ class Circuit:
         self._newsless += probes
         return self._go(Event.PROBE_LOST, now) if self._newsless >= PROBES_WITHOUT_NEWS else None
 
-    def _recovering(self, sample: Sample, now: float) -> Event | None:
-        bad = sample is Sample.FAILED or (sample is Sample.REFUSED and self._walled)
-        if not bad and sample is not Sample.OK:
-            return None
-        self._tried += 1
-        self._went_well += not bad
-        return self._go(Event.RELAPSED, now) if bad and self._relapses() else None
-
-    def _relapses(self) -> bool:
-        """Two failures in a row are enough at first, and no proof once many went well."""
-        settings = self._settings
-        row = RELAPSE_ROW if self._tried < settings.circuit_min_requests else settings.circuit_consecutive
-        failed = self._tried - self._went_well
-        return self._failed_in_row >= row or (self._tried >= RELAPSE_SAMPLES and 2 * failed >= self._tried)
-
     # The state ----------------------------------------------------------------------------------------------
 
     def _go(self, event: Event, now: float) -> Event:
@@ -267,15 +255,15 @@ class Circuit:
         self.since = now
         self.generation += 1
         self._leases.clear()
-        self._newsless = self._tried = self._went_well = self._failed_in_row = 0
+        self._newsless = self._went_well = self._failed_in_row = 0
         self._free_at = now
         if self.state is State.OPEN:
             self._open(now, worse=event in WORSE)
         elif self.state is not State.HALF_OPEN:
             self.gone_since = None
-        if self.state is State.CLOSED:
-            self._level_at = now
+        if self.state is State.RECOVERING:
             self._ring = Ring(self._settings.circuit_window, 4)
+        self._level_at = now
         return event
 
     def _open(self, now: float, *, worse: bool) -> None:

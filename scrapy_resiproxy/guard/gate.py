@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_resiproxy.guard.answers import GivenUp, GuardEvent, Hold, TargetView
+from scrapy_resiproxy.guard.answers import EVENTS, REASONS, GivenUp, Hold
 from scrapy_resiproxy.guard.budget import FIRSTS, OKS
 from scrapy_resiproxy.guard.circuit import Circuit, Event, State
-from scrapy_resiproxy.guard.pacer import Pacer
+from scrapy_resiproxy.guard.pacing import Paced
 from scrapy_resiproxy.guard.samples import Sample
-from scrapy_resiproxy.guard.window import Ring
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.guard.answers import Permit
@@ -24,49 +23,25 @@ QUIET = 600.0
 TRANSIT_TIME = 1.0
 """Seconds after which a request that left the queue and never asked is forgotten."""
 
-EVENTS = {
-    Event.TRIPPED: "circuit_opened",
-    Event.PROBE_FAILED: "circuit_opened",
-    Event.PROBE_LOST: "circuit_opened",
-    Event.RELAPSED: "circuit_opened",
-    Event.COOLED: "circuit_half_opened",
-    Event.RECOVERED: "circuit_closed",
-}
 
-REASONS = {State.OPEN: "circuit", State.HALF_OPEN: "probe", State.RECOVERING: "recovering"}
-"""Why a circuit that is not closed holds."""
-
-
-class Gate:
+class Gate(Paced):
     """The guards' state of one name. Circuit, pace and ring exist only once they are needed."""
 
     __slots__ = (
-        "_last_second",
-        "_ring",
-        "_second",
-        "_this_second",
         "circuit",
         "denied",
-        "gated",
         "given_up",
         "hold_until",
         "in_transit",
         "last_seen",
-        "name",
-        "pacer",
         "refusals",
-        "terms",
         "transit_until",
     )
 
     def __init__(self, name: str, terms: Terms) -> None:
-        self.name = name
-        self.terms = terms
+        super().__init__(name, terms)
         self.circuit: Circuit | None = None
-        self.pacer: Pacer | None = None
         self.given_up: GivenUp | None = None
-        self.gated = False
-        """Whether anything of this may say no: the one look that a healthy target costs."""
         self.hold_until = 0.0
         self.last_seen = 0.0
         self.in_transit = 0
@@ -75,15 +50,6 @@ class Gate:
         """Terminal refusals with no other answer in between."""
         self.denied = False
         """Whether the last retry found no budget."""
-        self._ring: Ring | None = None
-        self._second = self._this_second = self._last_second = 0
-
-    @property
-    def ring(self) -> Ring:
-        """First attempts, good answers and retries over the budget's window."""
-        if self._ring is None:
-            self._ring = Ring(self.terms.settings.budget_window, 2)
-        return self._ring
 
     # May one go? --------------------------------------------------------------------------------------------
 
@@ -160,6 +126,13 @@ class Gate:
         self.tick(now)
         return not self.is_closed or now < self.hold_until
 
+    def takes_unfunded(self, now: float) -> bool:
+        """Whether a retry may go that no budget pays for: all is well here, or a probe is wanted."""
+        if self.is_still(now):
+            waits = self.circuit is not None and self.circuit.state is State.HALF_OPEN
+            return waits and self.refusal(now) is None
+        return self.sickness(now) < 1.0
+
     def claim(self, permit: Permit, now: float) -> None:
         """One goes."""
         self.last_seen = now
@@ -182,7 +155,7 @@ class Gate:
     def judge(self, permit: Permit, generation: int, sample: Sample, now: float, *, fresh: bool) -> None:
         """Count one answer."""
         if sample is Sample.OK:
-            self._granted(now)
+            self.granted(now)
         if self.circuit is None:
             if sample not in {Sample.FAILED, Sample.REFUSED}:
                 return
@@ -202,52 +175,12 @@ class Gate:
     def _happened(self, circuit: Circuit, event: Event, now: float) -> None:
         is_open = circuit.state is State.OPEN
         if event in {Event.TRIPPED, Event.RELAPSED}:
-            circuit.usual_rate = self._usual_rate(now) or circuit.usual_rate
+            circuit.usual_rate = self.usual_rate(now) or circuit.usual_rate
+        if event is Event.RECOVERED:
+            self.ease_in(now)
         kind = EVENTS.get(event)
         if kind is not None:
-            self._say(kind, now, circuit.until if is_open else None)
-
-    def _usual_rate(self, now: float) -> float:
-        most = self.ring.fullest(OKS, now)
-        return most / self.ring.width if most >= self.terms.settings.circuit_min_requests else 0.0
-
-    def _say(self, kind: str, now: float, until: float | None = None) -> None:
-        self.terms.events.append(GuardEvent(kind, self.name, now, until))
-
-    def _granted(self, now: float) -> None:
-        self.ring.add(OKS, now)
-        if self.pacer is not None:
-            self.pacer.granted()
-        second = int(now)
-        if second != self._second:
-            self._last_second = self._this_second if second == self._second + 1 else 0
-            self._second, self._this_second = second, 0
-        self._this_second += 1
-
-    def granted_lately(self, now: float, seconds: float) -> float:
-        """Good answers per second over about the last *seconds*: to the second up to 2 s, else to the bucket."""
-        if seconds > 2.0:
-            return self.ring.lately(OKS, now, seconds) / seconds
-        gap = int(now) - self._second
-        recent = (self._this_second, self._last_second) if gap == 0 else (self._this_second,) if gap == 1 else ()
-        return float(max(recent, default=0))
-
-    def slow_down(self, sent_at: float, told: float, now: float) -> float:
-        """A refusal for being too fast: cut the pace. Returns how long nothing should go, 0 when it was cut already.
-
-        *told* is how long the target told us to wait, 0 when it did not.
-        """
-        if not self.terms.settings.pacing_enabled:
-            return told or self.terms.settings.rate_backoff_base
-        lately = self.granted_lately(now, max(1.0, told))
-        if self.pacer is None:
-            # With nothing granted yet, all that is known is that one in the time told may be too many.
-            self.pacer = Pacer(lately or 1.0 / max(1.0, told), told, now)
-            self.gated = True
-            self._say("paced", now)
-        elif not self.pacer.refused(sent_at, lately, told, now):
-            return told
-        return told or 1.0 / self.pacer.rate
+            self.say(kind, now, circuit.until if is_open else None)
 
     def hold(self, until: float) -> None:
         """Nothing goes before *until*; a hold only grows."""
@@ -261,12 +194,16 @@ class Gate:
         self.given_up = GivenUp(reason, not_before)
         self.gated = True
         kind = "endpoint_refused" if reason == "proxy_refused" else f"{self.terms.kind}_given_up"
-        self._say(kind, now, not_before)
+        self.say(kind, now, not_before)
 
     # Looking ------------------------------------------------------------------------------------------------
 
     def failure_ratio(self, now: float) -> float:
         return self.circuit.failure_ratio(now) if self.circuit is not None else 0.0
+
+    def sickness(self, now: float) -> float:
+        """How many answers fail, as a share of what would open the circuit; 1 when it is not closed."""
+        return self.failure_ratio(now) / self.terms.settings.circuit_failure_ratio if self.is_closed else 1.0
 
     def forgettable(self, now: float) -> bool:
         """Whether nothing would be lost: quiet for ten minutes, and nothing of it says no."""
@@ -275,18 +212,3 @@ class Gate:
         self.tick(now)
         self.regate(now)
         return not self.gated
-
-    def view(self, now: float) -> TargetView:
-        circuit = self.circuit
-        gone = circuit.gone_since if circuit is not None else None
-        return TargetView(
-            state=circuit.state.value if circuit is not None else State.CLOSED.value,
-            since=circuit.since if circuit is not None else None,
-            next_probe=circuit.until if circuit is not None and circuit.state is State.OPEN else None,
-            gone_since=gone,
-            give_up_at=gone + self.terms.settings.target_give_up if gone is not None else None,
-            hold_until=self.hold_until if self.hold_until > now else None,
-            rate=self.pacer.rate if self.pacer is not None else None,
-            failure_ratio=self.failure_ratio(now),
-            given_up=self.given_up,
-        )

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.guard import budget
-from scrapy_resiproxy.guard.answers import GivenUp, GuardEvent, Hold, Permit, TargetView
+from scrapy_resiproxy.guard.answers import GivenUp, GuardEvent, Hold, Permit
 from scrapy_resiproxy.guard.budget import Reservation, Rule
-from scrapy_resiproxy.guard.circuit import State
 from scrapy_resiproxy.guard.decide import Charge
 from scrapy_resiproxy.guard.gate import Gate
 from scrapy_resiproxy.guard.outage import OutageWatch
-from scrapy_resiproxy.guard.samples import Sample, endpoint_sample_of, is_unreachable, sample_of
+from scrapy_resiproxy.guard.samples import OVERLOADED, Sample, endpoint_sample_of, is_unreachable, sample_of
 from scrapy_resiproxy.guard.terms import Terms
+from scrapy_resiproxy.guard.view import TargetView, view_of
 from scrapy_resiproxy.guard.window import Ring
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
 
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.settings import GuardSettings
 
 __all__ = ["GivenUp", "Governor", "GuardEvent", "Hold", "Permit", "Reservation", "TargetView"]
+
+TRANSIT_TURN = 0.02
+"""Seconds until the queue looks again at a target that lets no more out before the last one has asked."""
+
+HEALTHY = 0.5
+"""A target is well while fewer answers fail than this share of what would open its circuit."""
 
 REFUSALS_IN_ROW = 3
 """So many terminal refusals of a proxy endpoint with no other answer in between mean that the plan is dead."""
@@ -79,7 +85,7 @@ class Governor:
         gate = self._targets.get(target)
         refusal = self._refusal(gate, endpoint, now)
         if refusal is None and gate is not None and gate.is_full(now):
-            return Hold(gate.transit_until, "transit")
+            return Hold(min(gate.transit_until, now + TRANSIT_TURN), "transit")
         return refusal
 
     def popped(self, target: str, now: float) -> None:
@@ -109,17 +115,20 @@ class Governor:
         gate.claim(permit, now)
         if via is not None:
             via.claim(permit, now)
-        self._outage.claim(now)
+        if self._outage.ours:
+            self._outage.claim(now)
         if not retry:
             self._all.add(budget.FIRSTS, now)
         return permit
 
     def _refusal(self, gate: Gate | None, endpoint: str | None, now: float) -> Hold | GivenUp | None:
-        via = self._endpoints.get(endpoint) if endpoint is not None else None
-        for each in (via, gate):
-            if each is not None and each.gated and (refusal := each.refusal(now)) is not None:
+        if endpoint is not None:
+            via = self._endpoints.get(endpoint)
+            if via is not None and via.gated and (refusal := via.refusal(now)) is not None:
                 return refusal
-        until = self._outage.held_until(now)
+        if gate is not None and gate.gated and (refusal := gate.refusal(now)) is not None:
+            return refusal
+        until = self._outage.held_until(now) if self._outage.ours else None
         return None if until is None else Hold(until, "outage")
 
     # Reports ------------------------------------------------------------------------------------------------
@@ -136,6 +145,8 @@ class Governor:
         gate = self._target(permit.target)
         gate.last_seen = now
         gate.judge(permit, permit.generation, sample, now, fresh=fresh)
+        if sample is Sample.FAILED and outcome.reason in OVERLOADED and gate.is_closed:
+            gate.relieve(permit.sent_at, gate.sickness(now), now)
         via = self._endpoint(permit.endpoint) if permit.endpoint is not None else None
         if via is not None:
             self._report_endpoint(via, permit, outcome, now)
@@ -212,27 +223,20 @@ class Governor:
     def tail_open(self, target: str, now: float, endpoint: str | None = None) -> bool:
         """Whether a retry may go without budget, once no first attempt of *target* waits.
 
-        The target must be well; or it waits for a probe, and nothing else is left to be one.
+        All must be well on its way; or a probe is wanted there, and nothing else is left to be one.
         """
-        gate = self._targets.get(target)
-        if self._outage.held_until(now) is not None or self._is_still_at(endpoint, now):
+        if self._outage.ours:
             return False
-        if gate is None:
-            return True
-        if gate.is_still(now):
-            waits = gate.circuit is not None and gate.circuit.state is State.HALF_OPEN and now >= gate.hold_until
-            return waits and gate.refusal(now) is None
-        return gate.failure_ratio(now) < gate.terms.settings.circuit_failure_ratio
+        return all(gate.takes_unfunded(now) for gate in self._gates(target, endpoint))
 
     def still(self, target: str, now: float, endpoint: str | None = None) -> bool:
         """Whether the clock of those who wait for budget stands still: nothing may go there for now."""
-        gate = self._targets.get(target)
-        here = gate is not None and gate.is_still(now)
-        return here or self._outage.ours or self._is_still_at(endpoint, now)
+        return self._outage.ours or any(gate.is_still(now) for gate in self._gates(target, endpoint))
 
-    def _is_still_at(self, endpoint: str | None, now: float) -> bool:
+    def _gates(self, target: str, endpoint: str | None) -> list[Gate]:
+        """The known gates on the way to *target*."""
         via = self._endpoints.get(endpoint) if endpoint is not None else None
-        return via is not None and via.is_still(now)
+        return [gate for gate in (via, self._targets.get(target)) if gate is not None]
 
     # Giving up, and looking ---------------------------------------------------------------------------------
 
@@ -250,20 +254,17 @@ class Governor:
         self._target(target).hold(until)
 
     def given_up(self, target: str, now: float, endpoint: str | None = None) -> GivenUp | None:
-        """Whether *target* was given up, or is now; with *endpoint*, or that."""
-        for gate in (self._targets.get(target), self._endpoints.get(endpoint) if endpoint is not None else None):
-            if gate is not None:
-                gate.tick(now)
-                if gate.given_up is not None:
-                    return gate.given_up
+        """Whether *target*, or *endpoint*, was given up, or is now."""
+        for gate in self._gates(target, endpoint):
+            gate.tick(now)
+            if gate.given_up is not None:
+                return gate.given_up
         return None
 
     def healthy(self, target: str, now: float) -> bool:
         """Whether other requests of *target* succeed: its circuit is closed and few of them fail."""
         gate = self._targets.get(target)
-        if gate is None:
-            return True
-        return gate.is_closed and gate.failure_ratio(now) < gate.terms.settings.circuit_failure_ratio / 2
+        return gate is None or gate.sickness(now) < HEALTHY
 
     def pace(self, target: str) -> float | None:
         """The present pace per second; None when *target* is not paced."""
@@ -272,8 +273,7 @@ class Governor:
 
     def view(self, target: str, now: float) -> TargetView:
         """*target* as it stands."""
-        gate = self._targets.get(target) or Gate(target, self._terms_of(target))
-        return gate.view(now)
+        return view_of(self._targets.get(target) or Gate(target, self._terms_of(target)), now)
 
     def take_events(self) -> list[GuardEvent]:
         """What has happened since the last call."""

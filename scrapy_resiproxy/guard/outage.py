@@ -40,10 +40,9 @@ class OutageWatch:
             self.ours = True
 
     def held_until(self, now: float) -> float | None:
-        """When the next canary may go; None when anything may."""
-        return self._next_canary if self.ours and now < self._next_canary else None
+        """When the next canary may go; None when one may go now."""
+        return self._next_canary if now < self._next_canary else None
 
     def claim(self, now: float) -> None:
-        """One goes, and as long as it is our own network it goes to find out."""
-        if self.ours:
-            self._next_canary = now + CANARY_EVERY
+        """One goes, to find out whether it is over."""
+        self._next_canary = now + CANARY_EVERY

@@ -37,6 +37,11 @@ TOWARDS_PACE = 0.4
 LONG_WAIT = 2.0
 """Whoever tells us to wait for longer counts by a window that is used up: what was granted is the limit."""
 
+HELPED = 20
+"""So many good answers between two cuts show that the first one helped."""
+
+CUTS_IN_VAIN = 3
+
 SLOWEST = 1 / 60
 FORGOTTEN_AFTER = 600.0
 
@@ -44,11 +49,25 @@ FORGOTTEN_AFTER = 600.0
 class Pacer:
     """One pace. Times are monotonic seconds, rates per second."""
 
-    __slots__ = ("_cut_at", "_elapsed", "_free_at", "_granted", "_grown", "_is_guess", "_limit", "last_used")
+    __slots__ = (
+        "_cut_at",
+        "_elapsed",
+        "_free_at",
+        "_granted",
+        "_grown",
+        "_in_vain",
+        "_is_guess",
+        "_limit",
+        "is_sure",
+        "last_used",
+    )
 
-    def __init__(self, guess: float, wait: float, now: float) -> None:
+    def __init__(self, guess: float, wait: float, now: float, *, sure: bool) -> None:
         self._limit = max(SLOWEST, guess)
         self._is_guess = True
+        self.is_sure = sure
+        """Whether the target itself has ever said that it was asked too fast."""
+        self._in_vain = 0
         self._free_at = now
         self._begin(wait, now)
 
@@ -86,6 +105,17 @@ class Pacer:
         self._is_guess = False
         self._begin(wait, now)
         return True
+
+    def failed(self, sent_at: float, lately: float, now: float) -> None:
+        """A failure that may be a refusal by another name: cut, and see whether that helps."""
+        granted = self._granted
+        if not self.is_sure and self.refused(sent_at, lately, 0.0, now):
+            self._in_vain = 0 if granted >= HELPED else self._in_vain + 1
+
+    @property
+    def is_vain(self) -> bool:
+        """Whether as many failed however slowly it went: then they did not come of the pace."""
+        return self._in_vain >= CUTS_IN_VAIN
 
     def granted(self) -> None:
         """The target gave an answer."""

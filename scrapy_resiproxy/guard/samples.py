@@ -37,6 +37,9 @@ UNANSWERED = UNREACHABLE | {
 ANSWERED = frozenset({"layout_changed", "validator_error"})
 """Faults of our own that show that the page arrived. As "no news" they would never let a circuit close."""
 
+OVERLOADED = frozenset({"unavailable"})
+"""Reasons that may be an unnamed rate limit: nginx's, for one, says a bare 503 unless told otherwise."""
+
 
 def is_unreachable(outcome: Outcome) -> bool:
     """Whether it may be our own network that failed."""

@@ -23,9 +23,12 @@ class Terms:
     events: list[GuardEvent]
     kind: str = "target"
     """``target`` or ``endpoint``."""
+    paces: bool = field(init=False)
+    """Whether refusals for being too fast are learned from. An endpoint's say nothing about any one target."""
     transient: Rule = field(init=False)
     identity: Rule = field(init=False)
 
     def __post_init__(self) -> None:
+        self.paces = self.settings.pacing_enabled and self.kind == "target"
         self.transient = Rule.of(self.settings.budget_ratio, self.settings.budget_min_retries)
         self.identity = Rule.of(self.settings.budget_identity_ratio, self.settings.budget_min_retries)

@@ -41,7 +41,9 @@ class IdleTimes:
         self._of(path).survived(age)
 
     def _of(self, path: Path) -> _Learned:
-        learned = self._paths.setdefault(path, _Learned())
+        learned = self._paths.get(path)
+        if learned is None:
+            learned = self._paths[path] = _Learned()
         self._paths.move_to_end(path)
         if len(self._paths) > _ROUTES:
             self._paths.popitem(last=False)

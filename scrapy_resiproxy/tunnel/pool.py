@@ -106,10 +106,10 @@ class TunnelPool:
             return
         tunnel.busy = False
         self._tunnels.put(tunnel)
+        self._warden.rests(tunnel)
         idle = self._tunnels.idle(tunnel.key)
         if len(idle) > self._limits.idle_per_key:
             self.discard(idle[0], "cap")
-        self._warden.rests(tunnel)
         self._serve()
 
     def discard(self, tunnel: Tunnel, reason: str, *, abort: bool = False) -> None:

@@ -32,12 +32,21 @@ class Totals:
         self._sums.update(_count(tunnel))
         self._reasons[tunnel.close_reason or "unknown"] += 1
 
-    def stats(self, now: float, open_tunnels: Iterable[Tunnel], most_open: int) -> dict[str, float]:
-        """The numbers by their short names, as documented under ``resiproxy/tunnel/``; ratios only where defined."""
+    def overhead(self, open_tunnels: Iterable[Tunnel]) -> int:
+        """Bytes that were neither request nor response: CONNECT, handshakes, TLS records, pings."""
+        sums = self._with(open_tunnels)
+        return sums["wire"] - sums["payload"]
+
+    def _with(self, open_tunnels: Iterable[Tunnel]) -> Counter[str]:
         sums = Counter(self._sums)
         for tunnel in open_tunnels:
             if tunnel.opened is not None:
                 sums.update(_count(tunnel))
+        return sums
+
+    def stats(self, now: float, open_tunnels: Iterable[Tunnel], most_open: int) -> dict[str, float]:
+        """The numbers by their short names, as documented under ``resiproxy/tunnel/``; ratios only where defined."""
+        sums = self._with(open_tunnels)
         found: dict[str, float] = {
             "opened_count": sums["opened"],
             "reused_count": self.reused,

@@ -178,6 +178,14 @@ class TunnelTransport:
         """Close all tunnels at once; fires when they are gone."""
         return self._pool.close()
 
+    def overhead_bytes(self) -> int:
+        """Bytes so far that were neither request nor response."""
+        return self.totals.overhead(self._pool.open_tunnels())
+
+    def learned_idle_timeout(self) -> float | None:
+        """The shortest idle timeout that the ends of tunnels have shown, None while there is none."""
+        return self.idle_times.shortest_learned()
+
     def stats(self) -> dict[str, float]:
         """The numbers of this transport, those of open tunnels included."""
         return self.totals.stats(self._reactor.seconds(), self._pool.open_tunnels(), self._pool.most_open)

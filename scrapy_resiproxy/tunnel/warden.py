@@ -90,15 +90,20 @@ class Warden:
 
     def works(self, tunnel: Tunnel) -> None:
         """A request has got *tunnel*."""
-        self._stop(tunnel)
         tunnel.pinged = 0
         now = self._clock.seconds()
         demand = self._demand.setdefault(tunnel.key, Demand(self._window, now))
         demand.note(self._tunnels.busy(tunnel.key), now)
 
     def rests(self, tunnel: Tunnel) -> None:
-        """*tunnel* has become idle."""
-        self._tend(tunnel)
+        """*tunnel* has become idle.
+
+        A timer from an earlier rest is left running where it comes soon enough: at many requests a second it would
+        be set anew for nothing each time.
+        """
+        timer, interval = self._timers.get(tunnel), self._plan.interval
+        if timer is None or (interval is not None and timer.getTime() > self._clock.seconds() + interval):
+            self._tend(tunnel)
 
     def gone(self, tunnel: Tunnel) -> None:
         """*tunnel* was closed or lost."""
@@ -108,10 +113,16 @@ class Warden:
 
     def _stop(self, tunnel: Tunnel) -> None:
         timer = self._timers.pop(tunnel, None)
-        if timer is not None and timer.active():
+        if timer is not None:
             timer.cancel()
 
+    def _wake(self, tunnel: Tunnel) -> None:
+        del self._timers[tunnel]
+        if not tunnel.busy and tunnel.pinging is None:
+            self._tend(tunnel)
+
     def _tend(self, tunnel: Tunnel) -> None:
+        self._stop(tunnel)
         now = self._clock.seconds()
         host = tunnel.route.host
         step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._permits.may_ping(host, now))
@@ -120,7 +131,7 @@ class Warden:
         elif isinstance(step, Ping):
             self._ping(tunnel)
         else:
-            self._timers[tunnel] = self._clock.callLater(max(0.0, step.until - now), self._tend, tunnel)
+            self._timers[tunnel] = self._clock.callLater(max(0.0, step.until - now), self._wake, tunnel)
 
     def _look_at(self, tunnel: Tunnel, now: float) -> Idle:
         return Idle(

@@ -488,15 +488,20 @@ def test_a_setting_replays_too(project, site, lost):
     assert project.states(feed) == {"done": 1, "open": 1}
 
 
+def test_the_addon_keeps_a_replay_by_setting_out_of_the_job(project, site):
+    (project.folder / "x").write_text("")
+    project.run("crawl", "shop", "-s", "RESIPROXY_REPLAY=x", "-s", "JOBDIR=job", code=None, paths=[])
+    assert not (project.folder / "job").exists()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (["RESIPROXY_REPLAY=gone.jsonl"], "RESIPROXY_REPLAY: 'gone.jsonl' names no file"),
         (["RESIPROXY_REPLAY=x", 'RESIPROXY_REPLAY_FILTER={"limit": 0}'], "RESIPROXY_REPLAY_FILTER: limit is 0"),
         (["RESIPROXY_REPLAY=x", "RESIPROXY_MODE=odd"], "RESIPROXY_MODE is 'odd'"),
-        (["RESIPROXY_REPLAY=x", "JOBDIR=job"], "JOBDIR is set"),
     ],
-    ids=["path", "filter", "another setting", "job"],
+    ids=["path", "filter", "another setting"],
 )
 def test_a_wrong_setting_stops_the_crawl_before_its_start_requests(settings, message, project, site):
     (project.folder / "x").write_text("")

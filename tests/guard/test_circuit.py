@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from scrapy_resiproxy.guard.circuit import (
     OPEN_JITTER,
     PROBES_WITHOUT_NEWS,
-    RECOVERING_PLACES,
-    RECOVERING_SHARE,
     TRANSITIONS,
     WORSE,
     Circuit,
@@ -164,6 +162,42 @@ def test_fresh_refusals_do_not_count_as_failures():
     bench = Bench(circuit_min_requests=30).many([Sample.REFUSED] * 29, fresh=True)
     assert bench.circuit.failure_ratio(bench.now) == 0.0
     assert bench.state is State.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("before", "row"),
+    [
+        pytest.param("O" * 200, 5, id="where nothing else fails"),
+        pytest.param("FO" + "O" * 198, 5, id="where hardly anything fails"),
+        pytest.param("FOOOOOOOOO" * 20, 8, id="where a tenth fails"),
+        pytest.param("FOOOO" * 40, 11, id="where a fifth fails"),
+        pytest.param("FFFOOOOOOO" * 20, 14, id="where three tenths fail"),
+        pytest.param("FFOOO" * 40, 17, id="where two fifths fail"),
+        pytest.param("FFOOO", 8, id="two of so few that they tell little"),
+        pytest.param("", 5, id="from the start"),
+    ],
+)
+def test_the_more_fails_by_chance_the_longer_a_row_must_be(before, row):
+    letters = {"F": Sample.FAILED, "O": Sample.OK}
+    bench = Bench(circuit_min_requests=20).many([letters[letter] for letter in before], step=0.01)
+    assert bench.state is State.CLOSED
+    bench.many([Sample.FAILED] * (row - 1), step=0.01)
+    assert bench.state is State.CLOSED
+    bench.one(Sample.FAILED)
+    assert bench.events == [Event.TRIPPED]
+
+
+def test_a_row_longer_than_the_least_number_of_answers_may_be_asked_for():
+    bench = Bench(circuit_min_requests=4, circuit_consecutive=6, circuit_failure_ratio=1.0)
+    bench.many([Sample.OK] + [Sample.FAILED] * 5)
+    assert bench.state is State.CLOSED
+    bench.one(Sample.FAILED)
+    assert bench.state is State.OPEN
+
+
+def test_a_row_that_is_older_than_the_window_still_counts():
+    bench = Bench().many([Sample.FAILED] * 4, step=100.0)
+    assert bench.wait(100.0).one(Sample.FAILED) is Event.TRIPPED
 
 
 @pytest.mark.parametrize(("earlier", "opens"), [(0, True), (15, False)])
@@ -320,6 +354,13 @@ def test_lost_probes_are_taken_back_and_three_of_them_open_it_again_at_the_same_
     assert bench.circuit.until > bench.now
 
 
+def test_the_first_lease_to_end_is_when_to_ask_again():
+    bench = Bench(circuit_probes=3).trip().half_open()
+    for lease in (20.0, 10.0, 30.0):
+        bench.circuit.claim(object(), bench.now + lease, bench.now)
+    assert bench.circuit.ask_again_at(bench.now) == bench.now + 10.0
+
+
 def test_a_lost_probe_makes_room_for_another():
     bench = opened().half_open()
     bench.go()
@@ -396,52 +437,90 @@ def test_a_late_failure_does_not_help_a_new_one_to_a_relapse():
     bench = Bench()
     late = bench.go()
     bench.trip().recovering()
+    bench.many([Sample.FAILED] * 4)
     bench.answer(late, Sample.FAILED)
-    bench.one(Sample.FAILED)
     assert bench.state is State.RECOVERING
 
 
 # Recovering ---------------------------------------------------------------------------------------------------
 
 
-def test_it_recovers_in_steps_of_time_and_of_good_answers():
-    bench = opened().recovering()
-    assert bench.places() == 1
-    bench.one(Sample.OK)
-    assert bench.places() == 2
-    for _ in range(50):
-        bench.one(Sample.OK)
-    assert bench.places() == 2, "good answers alone are not enough"
-    bench.wait(60.0 / RECOVERING_PLACES)
-    assert bench.places() == 3
-    bench.wait(30.0 - 60.0 / RECOVERING_PLACES)
-    assert bench.places() == 2 + RECOVERING_PLACES / 2
-    bench.wait(29.9)
-    assert bench.places() == 1 + RECOVERING_PLACES
-    bench.wait(0.1)
-    assert bench.places() is None
+def ramp(bench, usual=0.0, answer=Sample.OK):
+    """Seconds since the recovery began at which one could go, each answered at once."""
+    bench.circuit.usual_rate = usual
+    bench.recovering()
+    begin, sent = bench.now, []
+    while bench.state is State.RECOVERING:
+        if bench.places():
+            bench.one(answer)
+            sent.append(bench.now - begin)
+        bench.until(bench.circuit.ask_again_at(bench.now))
+    return sent
+
+
+def per_second(sent, at):
+    return sum(at <= when < at + 1.0 for when in sent)
+
+
+@pytest.mark.parametrize("recovery", [60.0, 6.0])
+def test_at_a_known_rate_it_begins_at_a_tenth_of_it_and_ends_near_all_of_it(recovery):
+    scale = recovery / 60.0
+    sent = [when / scale for when in ramp(Bench(circuit_recovery=recovery).trip(), 100.0 / scale)]
+    assert per_second(sent, 0.0) == pytest.approx(10, abs=1)
+    assert per_second(sent, 5.0) == pytest.approx(10, abs=2)
+    assert per_second(sent, 29.5) == pytest.approx(50, abs=2)
+    assert per_second(sent, 58.0) == pytest.approx(97, abs=3)
+
+
+def test_where_nothing_is_known_it_begins_at_one_a_second_and_doubles_every_five():
+    sent = ramp(Bench().trip())
+    assert [per_second(sent, at) for at in (0.0, 2.0)] == [1, 1]
+    for at, most in ((10, 4), (20, 16), (30, 64), (40, 256)):
+        assert per_second(sent, at - 0.5) == pytest.approx(most, rel=0.1, abs=1)
+
+
+def test_one_goes_at_a_time_and_no_more_are_out_than_went_well():
+    bench = Bench().trip()
+    bench.circuit.usual_rate = 1000.0
+    bench.recovering()
+    out = []
+    for well in range(5):
+        while bench.wait(0.1).places():
+            assert bench.places() == 1
+            out.append(bench.go())
+        assert len(out) == well + 1
+        bench.answer(out.pop(), Sample.OK)
 
 
 def test_time_alone_gives_a_recovering_target_no_places():
     bench = opened().recovering()
-    assert bench.wait(59.0).places() == 1
+    bench.go()
+    assert bench.wait(59.0).places() == 0
 
 
-def test_those_out_take_places_until_their_lease_ends():
+def test_those_out_take_their_place_until_the_end_of_the_recovery():
     bench = opened().recovering()
     bench.go()
-    assert bench.places() == 0
-    step = 60.0 / RECOVERING_PLACES
-    assert bench.circuit.ask_again_at(bench.now) == bench.circuit.since + step
-    assert bench.wait(59.0).circuit.ask_again_at(bench.now) == pytest.approx(bench.circuit.since + 60.0)
+    bench.wait(2.0)
+    assert bench.circuit.ask_again_at(bench.now) == bench.circuit.since + 60.0
 
 
 def test_expired_leases_give_their_places_back_while_it_recovers():
     bench = Bench(circuit_recovery=1000.0).trip().recovering()
     bench.go()
+    lost = bench.now + LEASE
     assert bench.wait(LEASE - 1.0).places() == 0
+    assert bench.circuit.ask_again_at(bench.now) == lost
     assert bench.wait(1.0).places() == 1
     assert bench.state is State.RECOVERING
+
+
+def test_what_was_not_used_of_the_ramp_is_not_made_up_for():
+    bench = opened()
+    bench.circuit.usual_rate = 100.0
+    bench.recovering().many([Sample.OK] * 10, step=1.0)
+    bench.wait(10.0).one(Sample.OK)
+    assert bench.circuit.ask_again_at(bench.now) > bench.now + 0.01
 
 
 @examples(60)
@@ -465,39 +544,43 @@ def test_asking_again_at_the_time_it_named_is_never_asking_at_once(wait, recover
 @pytest.mark.parametrize(
     ("samples", "relapses"),
     [
-        pytest.param("F", False, id="one failure"),
-        pytest.param("FF", True, id="two in a row"),
-        pytest.param("OFF", True, id="two in a row after a good one"),
-        pytest.param("FO", False, id="one of two"),
-        pytest.param("OFOF", True, id="half of four"),
-        pytest.param("FOF", True, id="two of three"),
-        pytest.param("OOFOF", False, id="two of five"),
-        pytest.param("O" * 17 + "FF", True, id="two in a row at the nineteenth"),
-        pytest.param("O" * 18 + "FF", False, id="two in a row at the twentieth"),
-        pytest.param("O" * 18 + "FFFFF", True, id="five in a row later on"),
-        pytest.param("O" * 18 + "FFFFOFFFF", False, id="four in a row twice, later on"),
-        pytest.param("FSNF", True, id="what is neither does not count"),
-        pytest.param("RRRR", False, id="refusals, of one that had failed"),
+        pytest.param("FFFF", False, id="four in a row"),
+        pytest.param("FFFFF", True, id="five in a row"),
+        pytest.param("OOOFFFFF", True, id="five in a row after good ones"),
+        pytest.param("OF" * 9 + "O", False, id="half of nineteen"),
+        pytest.param("OF" * 10, True, id="half of twenty"),
+        pytest.param("OOFF" * 4, False, id="half of sixteen"),
+        pytest.param("FSFNFFF", True, id="what is neither does not count"),
+        pytest.param("R" * 30, False, id="refusals, of one that had failed"),
     ],
 )
 def test_when_it_relapses(samples, relapses):
     letters = {"F": Sample.FAILED, "O": Sample.OK, "S": Sample.SLOWED, "N": Sample.NOTHING, "R": Sample.REFUSED}
     bench = opened().recovering()
     for letter in samples:
-        bench.one(letters[letter], fresh=True)
+        bench.one(letters[letter], fresh=letter != "R")
     assert (bench.state is State.OPEN) is relapses
     if relapses:
         assert bench.events[-1] is Event.RELAPSED
 
 
+def test_what_failed_before_it_opened_is_not_held_against_its_recovery():
+    bench = Bench().many([Sample.OK, Sample.FAILED] * 9).trip().recovering()
+    assert bench.circuit.failure_ratio(bench.now) == 0.0
+    bench.many([Sample.FAILED] * 4)
+    assert bench.state is State.RECOVERING
+
+
 def test_a_walled_target_relapses_on_refusals():
     bench = Bench().trip(Sample.REFUSED).recovering()
-    bench.many([Sample.REFUSED] * 3, fresh=True)
+    bench.many([Sample.REFUSED] * 20, fresh=True)
     assert bench.events[-1] is Event.RELAPSED
+    bench.half_open()
+    assert bench.one(Sample.REFUSED, fresh=True) is Event.PROBE_FAILED
 
 
 @pytest.mark.parametrize("recovery", [60.0, 5.0])
-def test_after_its_time_it_is_closed_and_remembers_no_failure(recovery):
+def test_after_its_time_it_is_closed(recovery):
     bench = Bench(circuit_recovery=recovery).trip().recovering()
     bench.one(Sample.OK)
     bench.one(Sample.FAILED)
@@ -508,33 +591,11 @@ def test_after_its_time_it_is_closed_and_remembers_no_failure(recovery):
     assert bench.events[-1] is Event.RECOVERED
     bench.many([Sample.FAILED] * 4)
     assert bench.state is State.CLOSED
-    assert bench.circuit.failure_ratio(bench.now) == 0.0
 
 
 def test_without_a_recovery_time_it_closes_at_once():
     bench = Bench(circuit_recovery=0.0).trip().recovering().wait(0.0)
     assert bench.state is State.CLOSED
-
-
-def test_at_a_known_rate_it_begins_at_a_tenth_of_it_and_ends_near_all_of_it():
-    bench = opened()
-    bench.circuit.usual_rate = 100.0
-    bench.recovering()
-    sent: list[float] = []
-    begin = bench.now
-    while bench.state is State.RECOVERING:
-        if bench.places():
-            bench.one(Sample.OK)
-            sent.append(bench.now - begin)
-        bench.until(bench.circuit.ask_again_at(bench.now))
-
-    def per_second(at):
-        return sum(at <= when < at + 1.0 for when in sent)
-
-    assert per_second(0.0) == pytest.approx(RECOVERING_SHARE * 100, abs=1)
-    assert per_second(5.0) == pytest.approx(RECOVERING_SHARE * 100, abs=2)
-    assert per_second(29.5) == pytest.approx(50, abs=2)
-    assert per_second(58.0) == pytest.approx(97, abs=3)
 
 
 # Level, and how long it has been gone -------------------------------------------------------------------------
@@ -580,7 +641,7 @@ def test_it_is_gone_from_its_opening_until_its_recovery():
         assert bench.circuit.gone_since == gone
     bench.recovering()
     assert bench.circuit.gone_since is None
-    bench.many([Sample.FAILED] * 2)
+    bench.many([Sample.FAILED] * 5)
     assert bench.circuit.gone_since == bench.now
     bench.recovering().wait(60.0)
     assert bench.circuit.gone_since is None

@@ -20,7 +20,7 @@ from guard_kit import (
     slowed,
 )
 
-from scrapy_resiproxy.guard.circuit import RECOVERING_SHARE, State
+from scrapy_resiproxy.guard.circuit import State
 from scrapy_resiproxy.guard.decide import Charge
 from scrapy_resiproxy.guard.governor import GivenUp, Governor, Hold, Permit
 from scrapy_resiproxy.outcome import OK
@@ -330,7 +330,7 @@ def test_one_probe_goes_and_the_others_wait_for_it():
 
 def test_a_way_through_all_its_states_is_told():
     bench = Bench().trip().half_open().one(TIMEOUT)
-    bench.recovering().many(2, UNAVAILABLE)
+    bench.recovering().many(5, UNAVAILABLE, step=2.0)
     bench.recovering().wait(60.0).one()
     assert [kind for kind, _ in bench.events()] == [
         "circuit_opened",
@@ -347,20 +347,142 @@ def test_a_way_through_all_its_states_is_told():
 def test_a_recovering_target_holds_what_is_more_than_its_ramp():
     bench = Bench().trip().recovering()
     bench.permit()
-    hold = bench.admit()
-    assert hold == Hold(pytest.approx(bench.now + 60.0 / 32), "recovering")
+    assert bench.admit() == Hold(pytest.approx(bench.now + 1.0), "recovering")
 
 
-def test_a_target_that_was_busy_comes_back_at_a_tenth_of_its_rate():
-    bench = Bench().many(200, step=0.05)
-    bench.trip().recovering()
+@pytest.mark.parametrize(
+    ("seen", "rate"),
+    [
+        pytest.param(200, 2.0, id="busy: a tenth of what was usual"),
+        pytest.param(15, 1.0, id="hardly seen: one a second"),
+    ],
+)
+def test_at_what_pace_a_target_comes_back(seen, rate):
+    bench = Bench().many(seen, step=0.05).trip().recovering().one()
+    assert bench.admit() == Hold(pytest.approx(bench.now + 1.0 / rate), "recovering")
+
+
+def test_a_target_that_has_recovered_begins_at_the_pace_of_its_recovery():
+    bench = Bench().many(200, step=0.05).trip().recovering()
+    begin = bench.now
+    while bench.gate().circuit.state is State.RECOVERING:
+        answer = bench.admit()
+        if isinstance(answer, Permit):
+            bench.report(answer, OK)
+        else:
+            bench.now = answer.until
+    assert bench.now == pytest.approx(begin + 60.0, abs=0.1)
+    assert bench.governor.pace("a") == pytest.approx(0.7 * 19.0, rel=0.05)
+    assert bench.events()[-2:] == [("paced", "a"), ("circuit_closed", "a")]
+
+
+def test_a_target_that_was_paced_before_it_opened_keeps_its_pace():
+    bench = Bench().many(200, step=0.05).one(slowed(1.0)).wait(1.0)
+    bench.many(5, UNAVAILABLE, step=0.2)
+    pacer = bench.gate().pacer
+    bench.recovering().wait(60.0).one()
+    assert bench.gate().circuit.state is State.CLOSED
+    assert bench.gate().pacer is pacer
+
+
+@pytest.mark.parametrize(("pacing", "answers"), [(False, 200), (True, 15)], ids=["no pacing", "too little seen"])
+def test_a_target_that_has_recovered_may_have_no_pace(pacing, answers):
+    bench = Bench(pacing_enabled=pacing).many(answers, step=0.05).trip().recovering()
+    for _ in range(answers):
+        bench.now = bench.gate().circuit._free_at
+        bench.one()
+    bench.now = bench.gate().circuit.since + 60.0
     bench.one()
-    assert bench.admit() == Hold(pytest.approx(bench.now + 1.0 / (20.0 * RECOVERING_SHARE)), "recovering")
+    assert bench.gate().circuit.state is State.CLOSED
+    assert not bench.gate().gated
 
 
-def test_a_target_that_was_hardly_seen_comes_back_by_its_answers():
-    bench = Bench().many(15, step=0.05).trip().recovering().one()
-    assert isinstance(bench.admit(), Permit)
+# Overload -----------------------------------------------------------------------------------------------------
+
+
+def test_where_a_quarter_says_unavailable_a_slower_pace_is_tried():
+    bench = Bench().many(30)
+    bench.many(4, UNAVAILABLE).one().many(4, UNAVAILABLE).one()
+    bench.many(2, UNAVAILABLE)
+    assert bench.governor.pace("a") is None, "ten of 42"
+    bench.one(UNAVAILABLE)
+    assert bench.governor.pace("a") == pytest.approx(0.7 * 32)
+    assert bench.events() == [("paced", "a")]
+    assert isinstance(bench.admit(), Permit), "nothing was told: nothing is held"
+
+
+@pytest.mark.parametrize("outcome", [TIMEOUT, PROXY_DOWN, NO_NETWORK], ids=lambda outcome: outcome.reason)
+def test_other_failures_say_nothing_of_the_pace(outcome):
+    bench = Bench(circuit_consecutive=100).many(30).many(12, outcome)
+    assert bench.governor.pace("a") is None
+
+
+def test_without_pacing_nothing_is_tried():
+    bench = Bench(pacing_enabled=False, circuit_consecutive=100).many(30).many(15, UNAVAILABLE)
+    assert bench.gate().pacer is None
+
+
+def test_a_target_that_opens_is_not_slowed_down_but_left_alone():
+    assert Bench().trip().governor.pace("a") is None
+    bench = Bench(circuit_consecutive=100, circuit_failure_ratio=0.25).many(15).many(5, UNAVAILABLE)
+    assert bench.admit().reason == "circuit"
+    assert bench.governor.pace("a") is None
+
+
+def on_trial():
+    bench = Bench(circuit_consecutive=100).many(30).many(11, UNAVAILABLE)
+    assert not bench.gate().pacer.is_sure
+    return bench
+
+
+def test_a_trial_that_helps_goes_on():
+    bench = on_trial()
+    for _ in range(6):
+        for _ in range(25):
+            bench.now = bench.gate().pacer.free_at()
+            bench.one()
+        pace = bench.governor.pace("a")
+        bench.now = bench.gate().pacer.free_at()
+        bench.one(UNAVAILABLE)
+        assert bench.governor.pace("a") < pace
+    assert bench.events() == [("paced", "a")]
+
+
+def test_a_trial_that_does_not_help_ends_and_is_not_begun_again_for_a_window():
+    bench = on_trial()
+    for _ in range(3):
+        assert bench.governor.pace("a") is not None
+        bench.wait(1.0).one(UNAVAILABLE)
+    assert bench.governor.pace("a") is None
+    end = bench.now
+    while bench.now < end + 59.0:
+        bench.wait(1.0).many(2).one(UNAVAILABLE)
+        assert bench.governor.pace("a") is None
+    assert not bench.gate().gated
+    bench.wait(1.0).many(2).one(UNAVAILABLE)
+    assert bench.governor.pace("a") is not None
+
+
+def test_a_few_failures_of_many_do_not_slow_a_trial_down():
+    bench = on_trial()
+    bench.wait(100.0)
+    bench.gate().pacer._grown = 20.0
+    bench.many(39, step=1.0)
+    pace = bench.governor.pace("a")
+    bench.wait(1.0).one(UNAVAILABLE)
+    assert bench.governor.pace("a") == pace, "one of forty"
+    bench.wait(1.0).one(UNAVAILABLE).wait(1.0).one(UNAVAILABLE)
+    assert bench.governor.pace("a") < pace, "three of 42 are more than a twentieth"
+
+
+def test_a_limit_that_is_named_ends_the_trial_and_stays():
+    bench = on_trial()
+    bench.wait(1.0).one(slowed(1.0))
+    pacer = bench.gate().pacer
+    assert pacer.is_sure
+    for _ in range(5):
+        bench.wait(2.0).one(UNAVAILABLE)
+    assert bench.gate().pacer is pacer
 
 
 def test_a_relapse_remembers_what_the_target_managed():
@@ -380,7 +502,7 @@ def test_a_relapse_remembers_what_the_target_managed():
 
 @pytest.mark.parametrize("wait", [0.0, 500.0])
 def test_a_relapse_that_saw_too_little_remembers_what_was_usual(wait):
-    bench = Bench().many(200, step=0.05).trip().wait(wait).recovering().many(2, UNAVAILABLE, step=5.0)
+    bench = Bench().many(200, step=0.05).trip().wait(wait).recovering().many(5, UNAVAILABLE, step=5.0)
     assert bench.gate().circuit.state is State.OPEN
     assert bench.gate().circuit.usual_rate == pytest.approx(20.0)
 
@@ -511,7 +633,7 @@ def test_one_that_nobody_asked_for_is_probed_before_it_is_given_up():
 
 def test_a_relapse_begins_the_time_anew():
     bench = Bench(target_give_up=100.0).trip().wait(95.0).one(OK)
-    bench.many(2, UNAVAILABLE)
+    bench.many(5, UNAVAILABLE, step=2.0)
     assert bench.wait(59.0).admit().reason == "circuit"
 
 
@@ -604,6 +726,10 @@ def test_a_proxy_that_is_too_busy_is_held_and_the_target_is_not():
     assert bench.admit("b", endpoint=GATE) == Hold(1007.0, "told")
     assert isinstance(bench.admit("a"), Permit)
     assert bench.governor.pace("a") is None
+    bench.wait(7.0).one(PROXY_RATE, endpoint=GATE)
+    assert bench.admit("b", endpoint=GATE) == Hold(1009.0, "told")
+    assert bench.via().pacer is None
+    assert bench.wait(2.0).one(endpoint=GATE).via().gated is False
 
 
 def test_a_proxy_that_tells_us_to_stay_away_is_given_up_and_the_target_is_not():
@@ -824,6 +950,7 @@ def test_it_stands_still_while_the_proxy_is_down():
     assert not bench.governor.still("a", bench.now, "other")
     assert not bench.governor.tail_open("a", bench.now, GATE)
     assert bench.governor.tail_open("a", bench.now)
+    assert bench.governor.tail_open("a", bench.now + 30.0, GATE), "it may be the proxy's probe"
 
 
 def test_the_tail_is_open_while_the_target_is_well():
@@ -886,7 +1013,7 @@ def test_what_left_the_queue_counts_until_it_has_asked():
     bench = paced(Bench())
     assert bench.peek() is None
     bench.governor.popped("a", bench.now)
-    assert bench.peek() == Hold(bench.now + 1.0, "transit")
+    assert bench.peek() == Hold(bench.now + 0.02, "transit")
     assert isinstance(bench.admit(), Permit)
     assert bench.peek().reason == "pace"
 
@@ -894,27 +1021,24 @@ def test_what_left_the_queue_counts_until_it_has_asked():
 def test_what_never_asks_is_forgotten():
     bench = paced(Bench())
     bench.governor.popped("a", bench.now)
-    assert bench.wait(0.999).peek().reason == "transit"
-    assert bench.wait(0.001).peek() is None
+    assert bench.wait(0.99).peek() == Hold(pytest.approx(bench.now + 0.01), "transit")
+    assert bench.wait(0.01).peek() is None
     bench.governor.popped("a", bench.now)
     bench.permit()
     assert bench.wait(5.0).peek() is None, "the one that never asked is not counted twice"
 
 
-def test_a_recovering_target_has_as_many_in_transit_as_places():
-    bench = Bench().trip().recovering()
-    for _ in range(3):
-        bench.one()
-    for _ in range(2):
+@pytest.mark.parametrize("probes", [1, 3])
+def test_as_many_are_in_transit_as_probes_may_go(probes):
+    bench = Bench(circuit_probes=probes).trip().wait(30.0)
+    for _ in range(probes):
         assert bench.peek() is None
         bench.governor.popped("a", bench.now)
     assert bench.peek().reason == "transit"
 
 
-def test_a_paced_target_has_one_in_transit_however_many_places_it_has():
-    bench = Bench().many(10).one(slowed(1.0)).wait(1.0)
-    bench.many(5, UNAVAILABLE, step=1.0).recovering().many(3, step=1.0).wait(1.0)
-    assert bench.gate().circuit.places(bench.now) > 1
+def test_a_paced_target_has_one_in_transit_however_many_probes_may_go():
+    bench = paced(Bench(circuit_probes=3)).many(5, UNAVAILABLE, step=1.0).wait(100.0)
     bench.governor.popped("a", bench.now)
     assert bench.peek().reason == "transit"
 
@@ -940,7 +1064,7 @@ def test_an_unpaced_closed_target_that_is_held_has_any_number_in_transit():
 
 
 def test_a_target_is_healthy_while_few_fail():
-    bench = Bench().many(40)
+    bench = Bench(pacing_enabled=False).many(40)
     healthy = bench.governor.healthy
     assert healthy("a", bench.now)
     bench.many(3, UNAVAILABLE).one().many(3, UNAVAILABLE).one()
@@ -948,9 +1072,9 @@ def test_a_target_is_healthy_while_few_fail():
     for _ in range(4):
         bench.many(3, UNAVAILABLE).one()
     assert not healthy("a", bench.now)
-    assert isinstance(bench.trip().admit(), Hold)
-    assert not healthy("a", bench.now)
     assert healthy("b", bench.now)
+    bench.trip("b")
+    assert not healthy("b", bench.now)
 
 
 def test_the_view_of_a_healthy_target():

@@ -40,7 +40,7 @@ def used_for(pacer, now, seconds):
 
 def settled(limit, now=1000.0):
     """A pacer that remembers *limit* per second as what it measured, just after its cut."""
-    pacer = Pacer(limit, 0.0, now - 100.0)
+    pacer = Pacer(limit, 0.0, now - 100.0, sure=True)
     pacer.refused(now - 1.0, limit, 10.0, now)
     pacer._limit = limit
     pacer._begin(0.0, now)
@@ -52,7 +52,7 @@ class Walk:
 
     def __init__(self, guess):
         self.now = 1000.0
-        self.pacer = Pacer(guess, 0.0, self.now)
+        self.pacer = Pacer(guess, 0.0, self.now, sure=True)
         self.claims: list[tuple[float, float]] = []
 
     def go(self, moves, check=lambda walk: None):
@@ -89,7 +89,7 @@ def test_the_pace_never_falls_below_the_slowest(guess, moves):
         assert walk.pacer.rate >= SLOWEST
 
     Walk(guess).go(moves, check)
-    assert Pacer(0.0, 0.0, 0.0).rate == SLOWEST
+    assert Pacer(0.0, 0.0, 0.0, sure=True).rate == SLOWEST
 
 
 @examples(60)
@@ -168,7 +168,7 @@ def test_a_slow_target_has_no_more_probes_for_its_requests_than_a_brisk_one():
 
 
 def test_a_guess_is_doubled_from_below_it():
-    pacer = Pacer(10.0, 0.0, 1000.0)
+    pacer = Pacer(10.0, 0.0, 1000.0, sure=True)
     assert pacer.rate == pytest.approx(7.0)
     now = used_for(pacer, 1000.0, 2.0)
     assert pacer.rate == pytest.approx(14.0, rel=0.05)
@@ -177,7 +177,7 @@ def test_a_guess_is_doubled_from_below_it():
 
 
 def test_one_request_at_most_doubles_a_guess():
-    pacer = Pacer(SLOWEST, 0.0, 1000.0)
+    pacer = Pacer(SLOWEST, 0.0, 1000.0, sure=True)
     now = 1000.0
     for _ in range(20):
         before = pacer.rate
@@ -199,7 +199,7 @@ def test_one_request_at_most_doubles_a_guess():
     ],
 )
 def test_what_a_guess_becomes_at_the_second_refusal(lately, wait, limit):
-    pacer = Pacer(20.0 / CUT, 0.0, 1000.0)
+    pacer = Pacer(20.0 / CUT, 0.0, 1000.0, sure=True)
     assert pacer.rate == pytest.approx(20.0)
     assert pacer.refused(1000.5, lately, wait, 1001.0)
     assert pacer.rate == pytest.approx(CUT * limit)
@@ -243,6 +243,59 @@ def test_the_wait_itself_is_no_use_of_the_pace():
     rate = pacer.rate
     pacer.claim(1001.9)
     assert pacer.rate == rate
+
+
+# On trial -----------------------------------------------------------------------------------------------------
+
+
+def on_trial(rate=10.0, now=1000.0):
+    return Pacer(rate / CUT, 0.0, now, sure=False)
+
+
+def test_a_failure_cuts_the_pace_of_one_on_trial_once_for_each_flight():
+    pacer = on_trial()
+    now = used(pacer, 1000.0, 30)
+    pacer.failed(now - 0.1, 10.0, now)
+    rate = pacer.rate
+    assert rate < 10.0
+    for sent in (now - 0.2, now - 0.1, now):
+        pacer.failed(sent, 10.0, now + 0.3)
+    assert pacer.rate == rate
+    assert not pacer.is_vain
+
+
+def test_three_cuts_that_did_not_help_are_enough():
+    pacer, now = on_trial(), 1000.0
+    for cuts in (1, 2, 3):
+        assert not pacer.is_vain
+        now = used(pacer, now + 1.0, 19)
+        pacer.failed(now - 0.001, 10.0, now)
+        assert pacer.is_vain is (cuts == 3)
+
+
+def test_one_that_helped_begins_the_count_anew():
+    pacer, now = on_trial(), 1000.0
+    for answers in (19, 19, 20, 19, 19, 20):
+        now = used(pacer, now + 1.0, answers)
+        pacer.failed(now - 0.001, 10.0, now)
+        assert not pacer.is_vain
+
+
+def test_failures_of_one_flight_are_one_cut_in_vain():
+    pacer, now = on_trial(), used(on_trial(), 1000.0, 1)
+    for _ in range(10):
+        pacer.failed(now + 0.1, 10.0, now + 0.5)
+    assert not pacer.is_vain
+
+
+def test_where_the_target_named_its_limit_failures_are_no_refusals():
+    pacer = settled(10.0)
+    now = used(pacer, 1000.0, 100)
+    rate = pacer.rate
+    for _ in range(5):
+        pacer.failed(now + 1.0, 10.0, now + 2.0)
+    assert pacer.rate == rate
+    assert not pacer.is_vain
 
 
 @pytest.mark.parametrize(("quiet", "forgotten"), [(FORGOTTEN_AFTER - 1, False), (FORGOTTEN_AFTER + 1, True)])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from guard_kit import examples
 from hypothesis import given
@@ -116,14 +118,18 @@ def test_lately_reaches_no_further_than_the_window():
     assert ring.lately(0, 1060.0, 10_000.0) == 0
 
 
-def test_the_fullest_bucket_is_that_of_its_own_series():
-    ring = Ring(WINDOW, 2)
-    ring.add(0, 1000.0, 3)
-    ring.add(0, 1020.0, 5)
-    ring.add(1, 1020.0, 9)
-    assert ring.fullest(0, 1021.0) == 5
-    assert ring.fullest(0, 1083.0) == 5
-    assert ring.fullest(0, 1085.0) == 0
+@examples(100)
+@given(st.lists(st.tuples(st.floats(0, 9), st.integers(0, 2)), min_size=1, max_size=60), st.floats(0, 70))
+def test_the_fullest_bucket_is_that_of_its_own_series(steps, wait):
+    ring, now, counts = Ring(WINDOW, 3), 1000.0, Counter()
+    for step, series in steps:
+        now += step
+        counts[series, ring.add(series, now)] += 1
+    now += wait
+    oldest = ring.bucket(now) - BUCKETS
+    for series in range(3):
+        remembered = [count for (of, bucket), count in counts.items() if of == series and bucket >= oldest]
+        assert ring.fullest(series, now) == max(remembered, default=0)
 
 
 def test_a_bucket_is_a_twelfth_of_the_window():

@@ -312,6 +312,23 @@ async def without_an_interval_numbers_come_at_the_end_only(lab):
     assert crawler.stats.get_value("resiproxy/tunnel/opened_count") == 0
 
 
+async def what_was_learned_of_idle_tunnels_is_said_at_the_end(lab):
+    for settings, said in (({}, True), ({"RESIPROXY_TUNNEL_IDLE_TIMEOUT": 100}, False)):
+        handler = lab.handler(**settings)
+        tunnels = tunnels_of(handler.crawler)
+        for _ in range(3):
+            tunnels.idle_times.seen(("proxy", "origin"), 9.96)
+        lines = []
+        catch = logging.Handler(level=1)
+        catch.emit = lambda record, lines=lines: lines.append(record.getMessage())
+        logger = logging.getLogger("scrapy_resiproxy.components.tunnel_handler")
+        logger.addHandler(catch)
+        logger.setLevel(logging.INFO)
+        await handler.crawler.signals.send_catch_log_async(signals.spider_closed, spider=None, reason="finished")
+        logger.removeHandler(catch)
+        assert any("RESIPROXY_TUNNEL_IDLE_TIMEOUT = 10.0" in line for line in lines) == said, lines
+
+
 async def no_log_line_holds_the_password(lab):
     lines = []
 

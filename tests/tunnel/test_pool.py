@@ -138,7 +138,7 @@ class TestEnds:
         w.get()
         w.advance(9.1)
         assert w.open_lines == []
-        assert w.transport.idle_times.shortest_learned() == 10.0
+        assert w.transport.learned_idle_timeout() == 10.0
 
     def test_an_origin_that_tells_its_timeout_is_believed(self, world):
         w = world()
@@ -588,6 +588,7 @@ class TestNumbers:
         request = len(w.seen[0].head) + 4
         assert tunnel.payload_bytes == 3 * (request + len(w.answer))
         assert w.stat("bytes_per_tunnel") == tunnel.traffic.total
+        assert w.transport.overhead_bytes() == tunnel.traffic.total - tunnel.payload_bytes
         assert w.stat("overhead_ratio") == pytest.approx(1 - tunnel.payload_bytes / tunnel.traffic.total, abs=1e-4)
 
     def test_reconnects_resume(self, world):
