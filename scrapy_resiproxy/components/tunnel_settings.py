@@ -47,7 +47,9 @@ def options_of(settings: BaseSettings, config: Config) -> Options:
     return Options(
         connect_timeout=tunnel.tunnel_connect_timeout,
         max_tunnels=tunnel.tunnel_max,
-        idle_per_key=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or tunnel.tunnel_max,
+        # Not the limit per domain: Scrapy's downloader goes over it when many requests are queued at once, and every
+        # tunnel above the limit would be opened for one request.
+        idle_per_key=settings.getint("CONCURRENT_REQUESTS") or tunnel.tunnel_max,
         reuse=sessions.session_mode != "rotate",
         max_age=tunnel.tunnel_max_age or sessions.session_ttl,
         idle_timeout=tunnel.tunnel_idle_timeout,

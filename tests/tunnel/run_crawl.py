@@ -48,7 +48,7 @@ if __name__ == "__main__":
             "DOWNLOAD_HANDLERS": {"https": "scrapy_resiproxy.components.tunnel_handler.TunnelDownloadHandler"},
             "DOWNLOADER_MIDDLEWARES": {Heal: 900},
             "LOG_LEVEL": "DEBUG",
-            "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
+            "CONCURRENT_REQUESTS": 4,
             "TELNETCONSOLE_ENABLED": False,
         }
     )

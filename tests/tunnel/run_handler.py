@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import random
 import sys
 import tempfile
 import traceback
@@ -18,13 +20,20 @@ from live_servers import Proxy, Site
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.core.downloader.handlers.http11 import TunnelError
-from scrapy.exceptions import DownloadFailedError, DownloadTimeoutError, NotConfigured, NotSupported
+from scrapy.exceptions import (
+    DownloadFailedError,
+    DownloadTimeoutError,
+    NotConfigured,
+    NotSupported,
+    ResponseDataLossError,
+)
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.test import get_crawler
 from tunnel_kit import CANARY, LOGIN
 from twisted.internet import reactor, task
+from twisted.logger import globalLogPublisher
 
 from scrapy_resiproxy.components.tunnel_handler import TunnelDownloadHandler, tunnels_of
 from scrapy_resiproxy.tunnel.errors import TunnelFailed
@@ -273,7 +282,7 @@ async def rotating_opens_a_tunnel_for_every_request(lab):
 
 
 async def idle_tunnels_are_pinged_unless_held(lab):
-    handler = lab.handler(RESIPROXY_TUNNEL_IDLE_TIMEOUT=0.3)
+    handler = lab.handler(RESIPROXY_TUNNEL_IDLE_TIMEOUT=1.5)
     tunnels = tunnels_of(handler.crawler)
     asked = []
     tunnels.is_held = lambda host: bool(asked.append(host))
@@ -452,6 +461,38 @@ async def closing_with_a_request_under_way_ends_it(lab):
         pass
     else:
         raise AssertionError("it went on")
+
+
+async def a_bad_hour_leaves_nothing_behind(lab):
+    rng, errors = random.Random(7), []
+    globalLogPublisher.addObserver(lambda e: errors.append(e["log_failure"]) if e.get("log_failure") else None)
+    handler = lab.handler(RESIPROXY_TUNNEL_MAX=6, RESIPROXY_TUNNEL_IDLE_TIMEOUT=0.5, RESIPROXY_TUNNEL_CONNECT_TIMEOUT=1)
+    tunnels = tunnels_of(handler.crawler)
+    paths = ("ok", "ok", "chunked", "cutchunk", "nolength", "truncated", "silent", "close", "drop", "halfhead", "once")
+
+    async def worker():
+        for _ in range(25):
+            if rng.random() < 0.05:
+                tunnels.close_session(f"s{rng.randrange(3)}")
+            lab.proxy.answer = b"HTTP/1.1 502 x\r\n\r\n" if rng.random() < 0.05 else None
+            if rng.random() < 0.1 and lab.proxy.open:
+                rng.choice(list(lab.proxy.open)).transport.abortConnection()
+            with contextlib.suppress(OSError, DownloadFailedError, DownloadTimeoutError, ResponseDataLossError):
+                await lab.get(
+                    handler,
+                    rng.choice(paths),
+                    session=f"s{rng.randrange(3)}",
+                    method=rng.choice(("GET", "POST", "HEAD")),
+                    meta={"download_timeout": rng.choice((0.05, 0.2, 3))},
+                )
+
+    await asyncio.gather(*(worker() for _ in range(8)))
+    await handler.close()
+    await until(lambda: not lab.proxy.open)
+    pool = tunnels._pool
+    assert not any((pool._closing, pool._waiting, pool._warden._timers, pool._warden._demand))
+    assert not any((pool._tunnels._shelves, pool._tunnels._sessions, pool._tunnels._cold))
+    assert errors == []
 
 
 async def an_underscore_in_a_host_name_does_not_hang(lab):

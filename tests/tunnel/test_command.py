@@ -8,7 +8,7 @@ import pytest
 from blocking_servers import ConnectRelay, Origin, SocksRelay
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
-from test_ledger import ROW
+from tunnel_kit import ROW
 
 from scrapy_resiproxy.commands import tunnel as module
 from scrapy_resiproxy.commands.tunnel import Command
@@ -66,12 +66,11 @@ def test_probe_ends_with_the_settings_to_paste(command, origin):
     proxy.close()
     assert code == 0
     assert "works over CONNECT" in out
-    assert "A silent tunnel is closed after 0.4" in out
+    assert "A silent tunnel is closed after 0." in out
     assert "pings keep it" in out
-    assert out.rstrip().splitlines()[-1] in {
-        "RESIPROXY_TUNNEL_IDLE_TIMEOUT = 0.4",
-        "RESIPROXY_TUNNEL_IDLE_TIMEOUT = 0.5",
-    }
+    name, _, value = out.rstrip().splitlines()[-1].partition(" = ")
+    assert name == "RESIPROXY_TUNNEL_IDLE_TIMEOUT"
+    assert 0.4 <= float(value) < 1.5
     assert "canaryPass99" not in out
 
 

@@ -4,29 +4,10 @@ import stat
 from dataclasses import replace
 
 import pytest
-from tunnel_kit import CANARY, LOGIN, World, a_route
+from tunnel_kit import CANARY, LOGIN, ROW, World, a_route
 
 from scrapy_resiproxy.tunnel.ledger import COLUMNS, KEPT, Ledger, Row, read_rows
 from scrapy_resiproxy.tunnel.spans import Span, compare, describe
-
-ROW = Row(
-    opened="2026-11-30T10:00:00.000+00:00",
-    closed="2026-11-30T10:01:40.000+00:00",
-    seconds=100.0,
-    bytes_up=1000,
-    bytes_down=9000,
-    handshake_bytes=3000,
-    payload_bytes=6000,
-    ping_bytes=700,
-    requests=4,
-    pings=2,
-    resumed=1,
-    closed_by="peer",
-    reason="peer_idle",
-    proxy="proxy:1",
-    session="s1",
-    origin="origin:443",
-)
 
 
 def test_a_row_is_read_back_as_it_was_written(tmp_path):

@@ -18,7 +18,7 @@ def options(**given):
 
 def test_the_defaults_are_those_of_the_settings():
     found = options()
-    assert (found.connect_timeout, found.max_tunnels, found.idle_per_key, found.max_age) == (20.0, 100, 8, 600.0)
+    assert (found.connect_timeout, found.max_tunnels, found.idle_per_key, found.max_age) == (20.0, 100, 16, 600.0)
     assert (found.idle_timeout, found.interval, found.reuse) == (None, None, True)
     assert found.tls.verify is False
 
@@ -42,8 +42,9 @@ def test_the_age_limit_follows_the_sessions():
     assert options(RESIPROXY_SESSION_TTL=120, RESIPROXY_TUNNEL_MAX_AGE=60).max_age == 60
 
 
-def test_no_limit_per_domain_leaves_the_limit_over_all():
-    assert options(CONCURRENT_REQUESTS_PER_DOMAIN=0, RESIPROXY_TUNNEL_MAX=30).idle_per_key == 30
+def test_as_many_tunnels_are_kept_for_a_key_as_may_work_at_once():
+    assert options(CONCURRENT_REQUESTS=5).idle_per_key == 5
+    assert options(CONCURRENT_REQUESTS=0, RESIPROXY_TUNNEL_MAX=30).idle_per_key == 30
 
 
 @pytest.mark.parametrize(

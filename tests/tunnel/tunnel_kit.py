@@ -25,6 +25,7 @@ from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from scrapy_resiproxy.tunnel.endpoint import TunnelEndpoint
+from scrapy_resiproxy.tunnel.ledger import Row
 from scrapy_resiproxy.tunnel.route import Route, TunnelKey, host_port
 from scrapy_resiproxy.tunnel.tls import SharedTls, TlsOptions
 from scrapy_resiproxy.tunnel.transport import Call, Options, TunnelTransport
@@ -33,6 +34,27 @@ from scrapy_resiproxy.tunnel.wire import Traffic
 CANARY = "canaryPass99"
 LOGIN = b"Basic Y3VzdG9tZXItNzpjYW5hcnlQYXNzOTk="
 """customer-7:canaryPass99"""
+
+
+ROW = Row(
+    opened="2026-11-30T10:00:00.000+00:00",
+    closed="2026-11-30T10:01:40.000+00:00",
+    seconds=100.0,
+    bytes_up=1000,
+    bytes_down=9000,
+    handshake_bytes=3000,
+    payload_bytes=6000,
+    ping_bytes=700,
+    requests=4,
+    pings=2,
+    resumed=1,
+    closed_by="peer",
+    reason="peer_idle",
+    proxy="proxy:1",
+    session="s1",
+    origin="origin:443",
+)
+"""A tunnel as the ledger knows it."""
 
 
 @dataclass
