@@ -138,7 +138,7 @@ def read(settings: BaseSettings) -> Config:
         deadletters=_group(DeadLetterSettings, given),
         report=replace(_group(ReportSettings, given), logstats_interval=settings.getfloat("LOGSTATS_INTERVAL")),
         tunnel=_group(TunnelSettings, given),
-        targets=_targets(given.get("targets") or {}, guard),
+        targets=_targets({} if given.get("targets") is None else given["targets"], guard),
         adopted=adopted,
         unknown=_unknown(given),
         user_set=user_set,

@@ -42,8 +42,10 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         except SettingError:
             self._runtime = None  # The middleware says so, and stops the crawl.
         self._count = 0
+        self._target_in: dict[str, str | None] = {}
+        """Whose requests are in each slot; None where it mixes targets, which are then held one by one later."""
         self._slots_of: dict[str, set[str]] = {}
-        self._targets_in: dict[str, set[str]] = {}
+        """The slots of a target that have another name: those of a group, or that the user named."""
         self._idle: OrderedDict[str, None] = OrderedDict()
         self._busy: OrderedDict[str, None] = OrderedDict()
         self._held: dict[str, float] = {}
@@ -70,19 +72,19 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             _remove_torn_files(Path(queue.key))
             queue.push(request)
         self._count += 1
-        if slot not in self._targets_in:
+        if slot not in self._target_in:
             self._idle[slot] = None
         self._learn(slot, self._runtime.target_of(request, slot) if self._runtime else slot)
 
     def pop(self) -> Request | None:
-        slot = self._next_slot_to_go()
+        slot = self._next_slot_to_go() if self.pqueues else None
         if slot is None:
             return None
         queue = self.pqueues[slot]
         request = queue.pop()
         if request is not None:
             self._count -= 1
-            target = self._target_of(slot)
+            target = self._target_in[slot]
             if self._runtime is not None and target is not None:
                 self._runtime.governor.popped(target, self._runtime.now())
         if queue:
@@ -106,7 +108,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """What will be sent in this run: the waiting room counts with the memory queue, so that the spider does not
         go idle while retries wait; what a given-up target leaves in the job does not count.
         """
-        count = self._count - self.kept()
+        count = self._count - self.kept() if self._kept_slots else self._count
         if not self.key and self._runtime is not None and self._runtime.waiting is not None:
             count += self._runtime.waiting()
         return count
@@ -115,7 +117,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
 
     def pending(self, target: str) -> int:
         """How many requests of *target* are in this queue."""
-        return sum(len(self.pqueues[slot]) for slot in self._slots_of.get(target, ()))
+        return sum(len(self.pqueues[slot]) for slot in self._slots(target))
 
     def kept(self) -> int:
         """How many requests of given-up targets stay here for the next run of the job."""
@@ -133,10 +135,14 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
 
     def look_again(self, target: str) -> None:
         """Something changed at *target*: its held slots may go."""
-        for slot in self._slots_of.get(target, ()):
-            if self._held.pop(slot, None) is not None:
-                self._kept_slots.discard(slot)
-                self._idle[slot] = None
+        if self._held:
+            for slot in self._slots(target):
+                self._let_go(slot)
+
+    def _let_go(self, slot: str) -> None:
+        if self._held.pop(slot, None) is not None:
+            self._kept_slots.discard(slot)
+            self._idle[slot] = None
 
     # How it finds the next slot -----------------------------------------------------------------------------
 
@@ -145,13 +151,18 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         return str(named) if named else self._downloader_interface.get_slot_key(request)
 
     def _learn(self, slot: str, target: str) -> None:
-        self._targets_in.setdefault(slot, set()).add(target)
-        self._slots_of.setdefault(target, set()).add(slot)
+        if self._target_in.setdefault(slot, target) != target:
+            self._target_in[slot] = None
+            self._let_go(slot)
+        if slot != target:
+            self._slots_of.setdefault(target, set()).add(slot)
 
-    def _target_of(self, slot: str) -> str | None:
-        """Whose requests are in *slot*; None when it mixes targets, which are then held one by one later."""
-        targets = self._targets_in[slot]
-        return next(iter(targets)) if len(targets) == 1 else None
+    def _slots(self, target: str) -> set[str]:
+        """The slots that hold requests of *target*."""
+        slots = set(self._slots_of.get(target, ()))
+        if self._target_in.get(target, "") in {target, None}:
+            slots.add(target)
+        return slots
 
     def _forget(self, slot: str) -> None:
         del self.pqueues[slot]
@@ -159,17 +170,19 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._busy.pop(slot, None)
         self._held.pop(slot, None)
         self._kept_slots.discard(slot)
-        for target in self._targets_in.pop(slot):
-            slots = self._slots_of[target]
-            slots.discard(slot)
-            if not slots:
-                del self._slots_of[target]
+        target = self._target_in.pop(slot)
+        if target != slot:
+            for name in [target] if target is not None else list(self._slots_of):
+                slots = self._slots_of.get(name, set())
+                slots.discard(slot)
+                if not slots:
+                    self._slots_of.pop(name, None)
 
     def _next_slot_to_go(self) -> str | None:
         if self._runtime is None:
             return next(iter(self._idle), None) or next(iter(self._busy), None)
         now = self._runtime.now()
-        while (due := self.next_release()) is not None and due <= now:
+        while self._holds and (due := self.next_release()) is not None and due <= now:
             slot = heapq.heappop(self._holds)[1]
             del self._held[slot]
             self._idle[slot] = None
@@ -206,7 +219,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
     def _hold(self, slot: str, now: float) -> bool:
         """Whether *slot*'s target is held; then the slot is put away until the hold ends."""
         assert self._runtime is not None
-        target = self._target_of(slot)
+        target = self._target_in[slot]
         if target is None:
             return False
         hold = self._runtime.governor.peek(target, now, self._runtime.endpoint)

@@ -64,7 +64,7 @@ RECOVERING_SHARE = 0.1
 """The share of its usual rate at which a recovering target begins."""
 
 RECOVERING_RATE = 1.0
-RECOVERING_DOUBLINGS = 12
+RECOVERING_DOUBLINGS = 10
 """Where nothing is known of its rate it begins at one a second, and that is doubled so often in its recovery."""
 
 

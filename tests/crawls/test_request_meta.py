@@ -71,7 +71,7 @@ def test_a_target_of_ones_own_shares_one_guard(day: Any) -> None:
         sent = today.lab.summary()["requests"]
     assert sent <= 20
     assert {letter["target"] for letter in crawled.letters} == {"both"}
-    assert crawled.stats["resiproxy/circuit/state/both"] == "open"
+    assert crawled.stats["resiproxy/circuit/state/both"] in {"open", "half_open"}
 
 
 def test_hosts_of_a_group_share_one_guard(day: Any) -> None:

@@ -237,7 +237,8 @@ class Crawl:
             self.at(self.now, lambda target=target: self.pump(target))
         self.at(self.now + 1.0, self.budget_turn)
         while self._heap and self._heap[0][0] <= self.start + until:
-            self.now, _, action = heapq.heappop(self._heap)
+            self.now, number, action = heapq.heappop(self._heap)
+            assert number < 1_000_000, "the crawl goes round in circles"
             action()
         self.events += self.governor.take_events()
         return self

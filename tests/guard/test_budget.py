@@ -175,6 +175,26 @@ def test_a_ratio_that_is_no_round_number_is_not_cut_to_one(ratio):
     assert granted == 1000 * ratio
 
 
+def test_a_first_attempt_earns_for_no_longer_than_the_window():
+    life = Life(1.0, 0)
+    life.now = 1004.9
+    life.live([(0.0, "firsts", 30)])
+    life.now += WINDOW - 5.0
+    assert life.ask()
+    life.now += 5.05
+    assert not life.ask()
+
+
+def test_a_retry_is_charged_for_no_less_than_the_window():
+    life = Life(0.0, 1)
+    life.now = 1000.1
+    assert life.ask()
+    life.now = 1060.0
+    assert not life.ask()
+    life.now = 1065.0
+    assert life.ask()
+
+
 def test_the_floor_is_no_bonus_on_top_of_the_ratio():
     life = Life(0.1, 10).live([(0.0, "firsts", 40), (0.0, "firsts", 40), (0.0, "firsts", 40)])
     assert sum(life.ask() for _ in range(50)) == 12

@@ -455,6 +455,7 @@ def ramp(bench, usual=0.0, answer=Sample.OK):
             bench.one(answer)
             sent.append(bench.now - begin)
         bench.until(bench.circuit.ask_again_at(bench.now))
+        assert len(sent) < 20_000, "it never ends"
     return sent
 
 
@@ -472,10 +473,10 @@ def test_at_a_known_rate_it_begins_at_a_tenth_of_it_and_ends_near_all_of_it(reco
     assert per_second(sent, 58.0) == pytest.approx(97, abs=3)
 
 
-def test_where_nothing_is_known_it_begins_at_one_a_second_and_doubles_every_five():
+def test_where_nothing_is_known_it_begins_at_one_a_second_and_doubles_every_six():
     sent = ramp(Bench().trip())
     assert [per_second(sent, at) for at in (0.0, 2.0)] == [1, 1]
-    for at, most in ((10, 4), (20, 16), (30, 64), (40, 256)):
+    for at, most in ((12, 4), (24, 16), (36, 64), (48, 256)):
         assert per_second(sent, at - 0.5) == pytest.approx(most, rel=0.1, abs=1)
 
 
@@ -485,7 +486,7 @@ def test_one_goes_at_a_time_and_no_more_are_out_than_went_well():
     bench.recovering()
     out = []
     for well in range(5):
-        while bench.wait(0.1).places():
+        while bench.wait(0.1).places() and len(out) < 20:
             assert bench.places() == 1
             out.append(bench.go())
         assert len(out) == well + 1
@@ -534,8 +535,9 @@ def test_asking_again_at_the_time_it_named_is_never_asking_at_once(wait, recover
     for _ in range(good):
         bench.one(Sample.OK)
     bench.wait(wait * recovery / 60.0)
-    while bench.places():
-        bench.go()
+    for _ in range(100):
+        if bench.places():
+            bench.go()
     if bench.state is State.RECOVERING:
         again = bench.circuit.ask_again_at(bench.now)
         assert bench.now < again <= bench.circuit.since + recovery + 1e-6

@@ -365,8 +365,10 @@ def test_at_what_pace_a_target_comes_back(seen, rate):
 def test_a_target_that_has_recovered_begins_at_the_pace_of_its_recovery():
     bench = Bench().many(200, step=0.05).trip().recovering()
     begin = bench.now
-    while bench.gate().circuit.state is State.RECOVERING:
+    for _ in range(2000):
         answer = bench.admit()
+        if bench.gate().circuit.state is State.CLOSED:
+            break
         if isinstance(answer, Permit):
             bench.report(answer, OK)
         else:
@@ -494,9 +496,10 @@ def test_a_relapse_remembers_what_the_target_managed():
         bench.now = max(bench.now, circuit._free_at)
         bench.one()
     bench.now = circuit._free_at
-    while circuit.state is State.RECOVERING:
-        bench.now = max(bench.now, circuit._free_at)
-        bench.one(UNAVAILABLE)
+    for _ in range(40):
+        if circuit.state is State.RECOVERING:
+            bench.now = max(bench.now, circuit._free_at)
+            bench.one(UNAVAILABLE)
     assert 4.0 < circuit.usual_rate < 10.0
 
 
@@ -590,7 +593,10 @@ def test_a_report_for_a_forgotten_target_is_taken():
 
 def test_a_target_that_is_gone_for_too_long_is_given_up():
     bench = Bench().trip()
-    while isinstance(hold := bench.admit(), Hold):
+    for _ in range(40):
+        hold = bench.admit()
+        if isinstance(hold, GivenUp):
+            break
         bench.now = hold.until
         answer = bench.admit()
         if isinstance(answer, Permit):

@@ -1,0 +1,107 @@
+"""The waiting room: everything that goes in comes out once, not before it is due."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from scrapy_resiproxy.schedule.waiting import Waiting, WaitingRoom
+
+
+def entry(name: str, due: float, target: str = "a", reason: str = "backoff") -> Waiting[str]:
+    return Waiting(id=name, request=name, target=target, due=due, reason=reason, sent=1)
+
+
+@given(st.lists(st.floats(0, 100), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_entries_come_out_in_the_order_of_their_due_times(dues: list[float]) -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    for number, due in enumerate(dues):
+        room.park(entry(str(number), due))
+    assert room.pop_due(min(dues, default=0) - 1) is None
+    out = []
+    while (found := room.pop_due(100)) is not None:
+        room.remove(found.id)
+        out.append(found.due)
+    assert out == sorted(dues)
+    assert len(room) == 0
+
+
+def test_an_entry_of_the_same_id_replaces_the_first() -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    room.park(entry("x", 1, reason="hold"))
+    room.park(entry("x", 5))
+    assert len(room) == room.count("a") == 1
+    assert room.holds == 0
+    assert room.next_due() == 5
+
+
+def test_a_postponed_entry_comes_again() -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    room.park(entry("x", 1))
+    first = room.pop_due(1)
+    assert first is not None
+    room.postpone(first, 9)
+    assert room.pop_due(8) is None
+    assert room.pop_due(9) is first
+
+
+def test_the_budget_clock_counts_only_the_seconds_in_which_the_target_was_well() -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    first, second = entry("x", 0), entry("y", 0)
+    for each in (first, second):
+        room.park(each)
+    room.wait_for_budget(first, 10)
+    room.turn_budget_clock("a", 20, still=False)
+    room.turn_budget_clock("a", 120, still=True)
+    room.wait_for_budget(second, 120)
+    room.turn_budget_clock("a", 125, still=False)
+    assert room.first_without_budget("a") == (first, 15)
+    room.remove("x")
+    assert room.first_without_budget("a") == (second, 5)
+    room.remove("y")
+    assert room.first_without_budget("a") is None
+    assert room.targets_without_budget() == []
+    room.turn_budget_clock("a", 130, still=False)
+
+
+class Room(RuleBasedStateMachine):
+    """Against a plain dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room: WaitingRoom[str] = WaitingRoom()
+        self.model: dict[str, Waiting[str]] = {}
+
+    @rule(name=st.sampled_from("abcdef"), due=st.floats(0, 9), host=st.sampled_from("xy"), hold=st.booleans())
+    def park(self, name: str, due: float, host: str, hold: bool) -> None:
+        self.model[name] = entry(name, due, host, "hold" if hold else "backoff")
+        self.room.park(self.model[name])
+
+    @rule(name=st.sampled_from("abcdef"))
+    def remove(self, name: str) -> None:
+        assert self.room.remove(name) is self.model.pop(name, None)
+
+    @rule(now=st.floats(0, 9))
+    def take_what_is_due(self, now: float) -> None:
+        found = self.room.pop_due(now)
+        due = [each for each in self.model.values() if each.due <= now]
+        assert (found is None) == (not due)
+        if found is not None:
+            assert found.due == min(each.due for each in due)
+            self.room.remove(found.id)
+            del self.model[found.id]
+
+    @invariant()
+    def the_counts_agree(self) -> None:
+        assert len(self.room) == len(self.model)
+        assert {each.id for each in self.room} == set(self.model)
+        assert self.room.holds == sum(each.reason == "hold" for each in self.model.values())
+        for target in "xy":
+            assert self.room.count(target) == len(self.room.of_target(target))
+            assert self.room.count(target) == sum(each.target == target for each in self.model.values())
+
+
+TestRoom = Room.TestCase
+TestRoom.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,170 @@
+"""Settings: defaults, what is taken over from Scrapy's, and one line for every wrong value."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from scrapy_resiproxy.outcome import OutcomeClass
+from scrapy_resiproxy.settings import Config, SettingError
+from scrapy_resiproxy.settings_reader import CHECKS, read
+
+PROXY = "http://user:canary-pa55@gateway.example:7000"
+
+
+def config(**settings: Any) -> Config:
+    return read(Settings({f"RESIPROXY_{name}": value for name, value in settings.items()}))
+
+
+def test_every_field_that_a_user_sets_has_a_check() -> None:
+    ours = {
+        entry.name
+        for group in fields(Config)
+        if is_dataclass(value := getattr(Config(), group.name))
+        for entry in fields(value)
+    }
+    from_scrapy = {entry for entry in ours if entry.startswith("retry_") and entry not in CHECKS}
+    assert ours - from_scrapy - {"download_timeout", "logstats_interval"} == set(CHECKS)
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    plain = config()
+    assert plain.guard == Config().guard
+    assert plain.general.max_attempts == 4
+    assert plain.sessions.sessions_per_target == 8
+    assert plain.user_set == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("BUDGET_RATIO", "0.25", 0.25),
+        ("MAX_ATTEMPTS", "3", 3),
+        ("SESSION_MAX_REQUESTS", "None", None),
+        ("SESSION_COOKIES", "false", False),
+        ("STATUS_CLASSES", '{"404": "identity"}', {404: OutcomeClass.IDENTITY}),
+        ("DEADLETTER_REDACT", "sku, secret", ("sku", "secret")),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", [404], (404,)),
+        ("REPLAY", "a.jsonl", ("a.jsonl",)),
+        ("REPLAY", ["a.jsonl", "b.jsonl"], ("a.jsonl", "b.jsonl")),
+        ("REPLAY_FILTER", '{"limit": 3}', {"limit": 3}),
+        ("PROXY", [PROXY, PROXY], (PROXY, PROXY)),
+        ("PROXY", "", None),
+    ],
+)
+def test_values_are_taken_as_the_command_line_gives_them(name: str, value: Any, expected: Any) -> None:
+    read_back = config(**{name: value})
+    groups = [getattr(read_back, entry.name) for entry in fields(Config)]
+    [found] = [getattr(group, name.lower()) for group in groups if hasattr(group, name.lower())]
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("BUDGET_RATIO", -1, "a number from 0 to 10"),
+        ("BUDGET_RATIO", "nan", "a number from 0 to 10"),
+        ("BUDGET_RATIO", True, "a number from 0 to 10"),
+        ("MAX_ATTEMPTS", 2.5, "a whole number of 1 or more"),
+        ("MAX_ATTEMPTS", "many", "a whole number of 1 or more"),
+        ("SESSION_MAX_REQUESTS", 0, "a whole number of 1 or more, or None"),
+        ("SESSION_COOKIES", "perhaps", "True or False"),
+        ("SESSION_COOKIES", [], "True or False"),
+        ("SESSION_MODE", "both", "'sticky' or 'rotate'"),
+        ("TRANSIENT_EXCEPTIONS", 5, "a list"),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", ["x"], "a list of HTTP status codes"),
+        ("DEADLETTER_FILE", "", "a non-empty string, or None"),
+        ("REPLAY_FILTER", "[", "a dict"),
+        ("STATUS_CLASSES", {404: "odd"}, "a dict of HTTP status to one of"),
+        ("PROXY", 5, "a proxy URL, a template, a list of URLs or the path of a file"),
+    ],
+)
+def test_a_wrong_value_is_one_line_with_name_value_and_what_is_allowed(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        config(**{name: value})
+    line = str(caught.value)
+    assert line.startswith(f"RESIPROXY_{name} is ")
+    assert allowed in line
+    assert "\n" not in line
+
+
+def test_the_proxys_value_is_never_shown() -> None:
+    with pytest.raises(SettingError) as caught:
+        config(PROXY={"canary-pa55": 1})
+    assert "canary-pa55" not in str(caught.value)
+    assert "canary-pa55" not in repr(config(PROXY=PROXY))
+
+
+def test_a_file_of_proxies_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_text(f"{PROXY}\n# a comment\n{PROXY}\n")
+    assert config(PROXY=str(file)).sessions.proxy == (PROXY, "# a comment", PROXY)
+
+
+def test_the_environment_stands_in_for_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESIPROXY_PROXY", PROXY)
+    assert config().sessions.proxy == PROXY
+    assert config(PROXY="http://other.example:1").sessions.proxy == "http://other.example:1"
+
+
+def test_retry_times_counts_where_attempts_were_not_set() -> None:
+    adopted = read(Settings({"RETRY_TIMES": 1}))
+    assert adopted.general.max_attempts == 2
+    assert adopted.adopted == ("RETRY_TIMES=1 (at most 2 attempts)",)
+    assert read(Settings({"RETRY_TIMES": 1, "RESIPROXY_MAX_ATTEMPTS": 5})).general.max_attempts == 5
+
+
+def test_an_unknown_name_is_told_with_the_nearest_that_is_known() -> None:
+    hint = "RESIPROXY_BUDGET_RATO is no setting of scrapy_resiproxy; did you mean RESIPROXY_BUDGET_RATIO?"
+    assert config(BUDGET_RATO=1).unknown == (hint,)
+    assert config(ZZZ=1).unknown == ("RESIPROXY_ZZZ is no setting of scrapy_resiproxy",)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        ([], "must be a dict of host name to dict"),
+        ({"http://a.example/": {}}, "named by its host name alone"),
+        ({"a.example": 5}, "must be a dict"),
+        ({"a.example": {"validater": 1}}, "has the key 'validater'"),
+        ({"a.example": {"proxy": "http://x:1"}}, "can only be None"),
+        ({"a.example": {"budget_ratio": -1}}, "['budget_ratio'] is -1; it must be a number from 0 to 10"),
+    ],
+)
+def test_a_wrong_target_is_named(targets: Any, said: str) -> None:
+    with pytest.raises(SettingError, match="RESIPROXY_TARGETS") as caught:
+        config(TARGETS=targets)
+    assert said in str(caught.value)
+
+
+def test_targets_are_found_by_host_then_by_star() -> None:
+    found = config(
+        TARGETS={
+            "a.example": {"group": "shop", "budget_ratio": 0.5, "markers": ["denied"]},
+            "cdn.example": {"proxy": None, "country": "de"},
+            "*": {"status_classes": {404: "identity"}},
+        }
+    )
+    assert found.target_key("a.example") == "shop"
+    assert found.target("a.example").guard is not None
+    assert found.target("a.example").guard.budget_ratio == 0.5  # type: ignore[union-attr]
+    assert found.target("cdn.example").direct
+    assert found.target("other.example").status_classes == {404: OutcomeClass.IDENTITY}
+    assert found.target_key("other.example") == "other.example"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"CIRCUIT_COOLDOWN": 700}, "RESIPROXY_CIRCUIT_COOLDOWN is 700; it must not be more than"),
+        ({"PROVIDER": "oxylabs"}, "RESIPROXY_PROVIDER is 'oxylabs'; it needs RESIPROXY_PROXY"),
+    ],
+)
+def test_what_does_not_go_together_is_told(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        config(**settings)
+    assert said in str(caught.value)
