@@ -176,6 +176,17 @@ class Runtime:
         """Whether nothing more is sent to *target* in this run."""
         return self.plan_refused or target in self.ended_targets
 
+    def is_held(self, host: str) -> bool:
+        """Whether nothing may be sent to *host* at present."""
+        return self.governor.peek(self.config.target_key(host), self.now(), self.endpoint) is not None
+
+    def has_work(self, host: str) -> bool:
+        """Whether anything for *host* is on its way or waits."""
+        target = self.config.target_key(host)
+        return bool(
+            self.active.get(host) or self.room.count(target) or self.pending(target) is None or self.pending(target)
+        )
+
     def pending(self, target: str) -> int | None:
         """How many requests of *target* wait in our priority queues; None when they are not in use."""
         if not self.queues:

@@ -22,8 +22,8 @@ def test_a_sick_target_is_told_with_why_whose_fault_what_next_and_what_to_do() -
     sick = Sickness("shop.example", "open", 90, 12, 30, 800, 5, 2.5)
     assert sick_line(sick, counts()) == (
         "shop.example: open for 90 s, mostly identity/forbidden (fault of the session), 100% of fresh sessions "
-        "refused, 12 waiting, paced at 2.5/s, held 5 s, next probe in 30 s, given up in 800 s, 2.0 MB wasted; sessions are "
-        "refused: slow down, try another RESIPROXY_COUNTRY or better exits"
+        "refused, 12 waiting, paced at 2.5/s, held 5 s, next probe in 30 s, given up in 800 s, 2.0 MB wasted; sessions "
+        "are refused: slow down, try another RESIPROXY_COUNTRY or better exits"
     )
 
 

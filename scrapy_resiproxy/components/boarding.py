@@ -57,7 +57,8 @@ class Boarding:
         jar = session.jar is not None and "cookiejar" not in meta
         if jar:
             meta["cookiejar"] = session.jar
-        ours: State = {"proxy": True, "jar": jar, "browser": browser, "prefer": session.alias}
+        alias = session.alias
+        ours: State = {"proxy": True, "jar": jar, "browser": browser, "prefer": alias, "session": alias}
         meta[META_STATE] = flight.state = {**state, **ours}
         return None
 

@@ -87,6 +87,7 @@ PROXYLESS_HTTPX_BEFORE = (2, 16)
 
 def _check_handlers(runtime: Runtime) -> None:
     """A handler that ignores the proxy would send everything from this machine's own address."""
+    _check_socks(runtime)
     if scrapy.version_info[:2] >= PROXYLESS_HTTPX_BEFORE:
         return
     handlers = runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
@@ -95,6 +96,25 @@ def _check_handlers(runtime: Runtime) -> None:
             raise SettingError(
                 f"RESIPROXY_PROXY is set, but the {scheme} download handler HttpxDownloadHandler of Scrapy "
                 f"{scrapy.__version__} ignores proxies: use Scrapy 2.16 or newer, or the Twisted reactor."
+            )
+
+
+SOCKSLESS = ("HTTP11DownloadHandler", "TunnelDownloadHandler", "AiohttpDownloadHandler", "H2DownloadHandler")
+
+
+def _check_socks(runtime: Runtime) -> None:
+    """A SOCKS port must not be sent HTTP: those handlers would wait for an answer until the timeout."""
+    proxy = runtime.config.sessions.proxy or ()
+    if not any(line.strip().startswith("socks") for line in ((proxy,) if isinstance(proxy, str) else proxy)):
+        return
+    handlers = runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS")
+    for scheme in ("http", "https"):
+        name = str(handlers.get(scheme)).rpartition(".")[2]
+        if name in SOCKSLESS:
+            raise SettingError(
+                f"RESIPROXY_PROXY is a SOCKS proxy, which the {scheme} download handler {name} cannot use: set "
+                "DOWNLOAD_HANDLERS to scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler for http and https "
+                "(pip install httpx[socks]), or use the vendor's HTTP port."
             )
 
 

@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
 
+TUNNEL_HANDLER = "TunnelDownloadHandler"
 SEND_MARGIN = 30.0
 """Seconds beyond the download timeout after which a permit that nobody ended is taken back."""
 
@@ -131,8 +132,26 @@ class Crawl:
             logger.info("Adopted from Scrapy's settings: %s", line)
         for line in self.runtime.config.unknown:
             logger.warning("%s", line)
+        self._join_tunnels()
         if self.runtime.pool is not None:
             logger.info("Sessions look like this: %s", self.runtime.pool.sample())
+
+    def _join_tunnels(self) -> None:
+        """Where our tunnels carry https, they end with their session and keep quiet where nothing may be sent."""
+        runtime = self.runtime
+        if not str(runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get("https")).endswith(TUNNEL_HANDLER):
+            return
+        # Not at the top: it loads Twisted's web client, which a crawl without a reactor must not need.
+        from scrapy_resiproxy.components.tunnel_handler import tunnels_of  # noqa: PLC0415
+
+        tunnels = tunnels_of(runtime.crawler)
+        if tunnels is None:
+            return
+        runtime.on_session_closed.append(tunnels.close_session)
+        runtime.tunnel_overhead = tunnels.overhead_bytes
+        tunnels.is_held = runtime.is_held
+        tunnels.has_work = runtime.has_work
+        tunnels.pace_of = lambda host: runtime.governor.pace(runtime.config.target_key(host))
 
     def spider_error(self, failure: Failure, response: Any) -> None:
         """A callback raised: no download can mend that, a fixed parser can."""

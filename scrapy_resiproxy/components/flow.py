@@ -61,6 +61,8 @@ class State(TypedDict, total=False):
     log: list[Attempt]
     prefer: str | None
     """Alias of the session to stay on."""
+    session: str | None
+    """Alias of the session that it is on: the tunnels are kept by it."""
     avoid: str | None
     """Alias of the session that was refused last."""
     filter: bool

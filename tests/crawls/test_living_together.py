@@ -219,6 +219,7 @@ WRONG = {
     "ratio": ({"RESIPROXY_BUDGET_RATIO": -1}, "RESIPROXY_BUDGET_RATIO is -1; it must be a number from 0 to 10."),
     "word": ({"RESIPROXY_MODE": "watch"}, "RESIPROXY_MODE is 'watch'; it must be 'enforce' or 'observe'."),
     "proxy": ({"RESIPROXY_PROXY": "ftp://user:canary-pa55@x:1"}, "RESIPROXY_PROXY"),
+    "socks": ({"RESIPROXY_PROXY": "socks5://u:canary-pa55@x.example:1"}, "RESIPROXY_PROXY is a SOCKS proxy"),
     "provider": ({"RESIPROXY_PROVIDER": "nobody"}, "RESIPROXY_PROXY"),
     "target": ({"RESIPROXY_TARGETS": {"a.example": {"validater": 1}}}, "has the key 'validater'"),
     "validator": ({"RESIPROXY_TARGETS": {"a.example": {"validator": "no.such"}}}, "['validator']"),
@@ -306,3 +307,18 @@ def test_a_browser_gets_its_proxy_its_own_way_and_never_goes_direct(day: Any) ->
     errors = [note for note in refused.notes if note["kind"] == "error"]
     assert [error["error"] for error in errors] == ["ProxyRefused"] * 2
     assert "would go direct" in errors[0]["text"]
+
+
+def test_tunnels_end_with_their_session_and_are_counted(day: Any) -> None:
+    with day("block403:pages=10") as today:
+        crawled = today.crawl(
+            pages(60, scheme="https"), {"RESIPROXY_PRICE_PER_GB": 4, "RESIPROXY_SESSIONS_PER_TARGET": 2}
+        )
+    assert len(crawled.good) == 60
+    stats = crawled.stats
+    assert stats["resiproxy/tunnel/opened_count"] >= 6
+    assert stats["resiproxy/tunnel/reused_count"] > 20
+    assert stats["resiproxy/session/retired_count"] >= 4
+    reasons = {key.rpartition("/")[2]: value for key, value in stats.items() if "tunnel/close_reason_count" in key}
+    assert reasons.get("session", 0) >= 4, reasons
+    assert "Estimated cost" in crawled.log
