@@ -75,6 +75,10 @@ class Runtime:
         """How many requests wait and will be sent in this run; set by the rescheduler."""
         self.ended_targets: dict[str, str] = {}
         """Targets given up for this run, and the reason."""
+        self.direct_targets = frozenset(
+            config.target_key(host) for host, entry in config.targets.items() if entry.direct
+        )
+        """Targets that no proxy stands before."""
         self.plan_refused = False
         """The gateway itself refuses us: nothing more goes through it in this run."""
         self.flights: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
@@ -174,7 +178,7 @@ class Runtime:
 
     def has_ended(self, target: str) -> bool:
         """Whether nothing more is sent to *target* in this run."""
-        return self.plan_refused or target in self.ended_targets
+        return target in self.ended_targets or (self.plan_refused and target not in self.direct_targets)
 
     def is_held(self, host: str) -> bool:
         """Whether nothing may be sent to *host* at present."""

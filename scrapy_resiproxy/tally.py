@@ -98,7 +98,7 @@ class Tally:
 
     def departed(self, target: str, now: float, *, retry: bool) -> None:
         """Count one attempt that leaves for the wire. *now* is monotonic."""
-        total, counts = self.total, self.of(target)
+        total, counts = self.total, self.targets.get(target) or self.of(target)
         total.requests += 1
         counts.requests += 1
         if retry:
@@ -111,11 +111,12 @@ class Tally:
 
     def judged(self, target: str, outcome: Outcome, size: int, *, fresh: bool) -> None:
         """Count one judged attempt, whose body had *size* bytes."""
+        both = self.total, self.targets.get(target) or self.of(target)
         if not outcome.ok:
-            for counts in self.both(target):
+            for counts in both:
                 counts.judge(outcome, size, fresh=fresh)
             return
-        for counts in self.both(target):
+        for counts in both:
             counts.judged += 1
             counts.valid += 1
             counts.bytes_ok += size

@@ -26,6 +26,7 @@ from scrapy_resiproxy.components.wire import Wire
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.runtime import Runtime
+from scrapy_resiproxy.schedule.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,8 @@ class Crawl:
         self.rescheduler.hops = self.wire.redirected
         self.at_end: list[Callable[[], None]] = []
         """Called when everything has been written."""
+        self._buried: WeakKeyDictionary[Response, str] = WeakKeyDictionary()
+        """Answers whose failure after delivery was written down, and why."""
         self.unsent = 0
         """Requests that were never sent and are not kept, known at the end."""
         self.kept = 0
@@ -165,16 +168,16 @@ class Crawl:
     def _bury_after_delivery(
         self, request: Request, reason: str, response: Response, error: BaseException | None
     ) -> None:
-        if self.runtime.observing or request.meta.get("_resiproxy_buried") == reason:
+        if self.runtime.observing or self._buried.get(response) == reason:
             return
-        request.meta["_resiproxy_buried"] = reason
+        self._buried[response] = reason
         story = request.meta.get(META_STORY) or {}
         self.office.bury(
             request,
             reason,
             target=self.runtime.target_of(request, host_of(request)),
             outcome=Outcome(OutcomeClass.TERMINAL, reason, Blame.LOCAL),
-            state={"first": story.get("first", self.runtime.wall())},
+            state={"first": story.get("first", self.runtime.wall()), "slot": request.meta.get("download_slot")},
             response=response,
             error=error,
         )
@@ -186,7 +189,11 @@ class Crawl:
     def spider_closed(self) -> None:
         """What still waits stays in the job, or becomes a letter."""
         waiting = self.rescheduler.close()
+        waiting += [self._as_waiting(hop) for hop in self.wire.unsettled()]
         if self.runtime.store is not None:
+            for entry in waiting:
+                if entry.reason == "hop":
+                    self.rescheduler.job.keep(entry)
             self.kept = len(self.runtime.room) + sum(queue.left() for queue in self.runtime.queues)
             self.rescheduler.job.close()
         else:
@@ -207,14 +214,27 @@ class Crawl:
         request.meta.pop(META_STATE, None)
         return bool(scheduler.enqueue_request(request))
 
+    def _as_waiting(self, hop: Request) -> Waiting[Request]:
+        """A redirect that never came to its page, as the request that it was."""
+        state = state_of(hop)
+        assert state is not None
+        source = self.wire.original(hop, state)
+        sent: State = {**state, "sent": max(1, state.get("sent", 0)), "hop": False}
+        target = self.runtime.target_of(source, host_of(source))
+        return Waiting(state["id"], again(source, sent), target, self.runtime.now(), "hop", sent["sent"])
+
     def _bury_waiting(self, waiting: list[Any]) -> None:
-        for entry in waiting:
+        left = [request for queue in self.runtime.queues for request in queue.drain()]
+        hops = [request for request in left if (state_of(request) or {}).get("hop")]
+        # A released retry that was redirected is there twice: as what was released, and as its redirect.
+        entries = {entry.id: entry for entry in [*map(self._as_waiting, hops), *waiting]}
+        for entry in entries.values():
             state = state_of(entry.request)
             if entry.sent and state is not None:
                 self.office.bury(entry.request, "shutdown", target=entry.target, state=state)
             elif not self._taken_back(entry.request):
                 self.unsent += 1
-        self.unsent += sum(queue.left() for queue in self.runtime.queues)
+        self.unsent += sum(state_of(request) is None for request in left)
         if self.unsent:
             logger.warning(
                 "%d requests were never sent and are not kept: with JOBDIR a stopped crawl goes on where it was.",

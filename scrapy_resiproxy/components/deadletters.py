@@ -87,13 +87,16 @@ class DeadLetterOffice:
         response: Response | None = None,
         error: BaseException | None = None,
         not_before: float | None = None,
+        status: int | None = None,
     ) -> bool:
         """Write the letter of *request*; whether it is on disk now.
 
-        *not_before* is wall-clock seconds. Nothing is written for a status that the project excludes or that the
-        spider handles itself.
+        *not_before* is wall-clock seconds; *status* that of a response that is not at hand. Nothing is written for a
+        status that the project excludes or that the spider handles itself.
         """
-        if self.path is None or self._is_excluded(request, response, reason):
+        if isinstance(response, Response):
+            status = response.status
+        if self.path is None or self._is_excluded(request, status, reason):
             return False
         state = state or {}
         now = self.runtime.wall()
@@ -134,10 +137,9 @@ class DeadLetterOffice:
     def _spider(self) -> Any:
         return self.runtime.crawler.spider
 
-    def _is_excluded(self, request: Request, response: Response | None, reason: str) -> bool:
-        if not isinstance(response, Response) or reason in PAGE_REASONS or reason == "item_error":
+    def _is_excluded(self, request: Request, status: int | None, reason: str) -> bool:
+        if status is None or reason in PAGE_REASONS or reason == "item_error":
             return False
-        status = response.status
         if status in self.settings.deadletter_exclude_http_codes or request.meta.get("handle_httpstatus_all"):
             return True
         of_spider = getattr(self._spider(), "handle_httpstatus_list", ())

@@ -118,6 +118,6 @@ class Events:
         )
         if event.target == self.runtime.endpoint:
             self.runtime.plan_refused = True
-            for target in {entry.target for entry in self.runtime.room}:
+            for target in {entry.target for entry in self.runtime.room} - self.runtime.direct_targets:
                 self.rescheduler.end_target(target, "proxy_refused", None)
         self.rescheduler.wake_at(self.runtime.now())

@@ -7,7 +7,7 @@ and leaves the meta before a user sees it, so that ``meta=response.meta`` hands 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import urlsplit
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from scrapy_resiproxy.guard.governor import Permit
     from scrapy_resiproxy.sessions.pool import Lease
+
+    Errback = Callable[[Failure], Any]
 
     Answer = Request | Response | None
     """What a method of a downloader middleware may return."""
@@ -100,23 +102,21 @@ class Flight:
     """It left the downloader."""
 
 
-class Watch:
-    """An errback that stands in for the user's between ``process_request`` and our verdict.
+class Watch(partial[Any]):
+    """An errback that stands in for the user's between ``process_request`` and our verdict: ``Watch(ours, theirs)``
+    calls ``ours(theirs, failure)``.
 
     It is called with what other middlewares raise on the way back (a bad gzip, "max redirections reached"): those
     never meet ``process_exception``.
     """
 
-    __slots__ = ("errback", "on_failure")
+    __slots__ = ()
 
-    def __init__(self, errback: Callable[[Failure], Any] | None, on_failure: Callable[[Failure], bool]) -> None:
-        self.errback = errback
-        self.on_failure = on_failure
-
-    def __call__(self, failure: Failure) -> Any:
-        if self.on_failure(failure):
-            return None
-        return failure if self.errback is None else self.errback(failure)
+    @property
+    def errback(self) -> Errback | None:
+        """Theirs."""
+        errback: Errback | None = self.args[0]
+        return errback
 
 
 def unwatch(request: Request) -> None:

@@ -14,13 +14,15 @@ from weakref import ref
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
+from twisted.python.failure import Failure
 
 from scrapy_resiproxy.classify.classifier import is_not_a_failure
 from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
-from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
+from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
+from scrapy_resiproxy.exceptions import ResiproxyError
 from scrapy_resiproxy.guard.governor import GivenUp, Hold
 from scrapy_resiproxy.names import META_REPLAY, META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Outcome
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from twisted.python.failure import Failure
 
-    from scrapy_resiproxy.components.flow import Answer, State
+    from scrapy_resiproxy.components.flow import Answer, Errback, State
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class ResiproxyMiddleware:
         scheduled = bool(meta.pop(META_SCHEDULED, False))
         if not request.url.startswith("http"):
             return None
-        state = state_of(request) or self._new_state(request)
+        state = (state_of(request) if META_STATE in meta else None) or self._new_state(request)
         if "verdict" in state:
             raise self.crawl.verdicts.surface(request, state)
         if META_REPLAY in meta and (page := stored_response(request)) is not None:
@@ -128,7 +129,7 @@ class ResiproxyMiddleware:
             return answer
         if isinstance(answer, GivenUp):
             raise crawl.verdicts.target_given_up(request, state, target, answer)
-        if scheduled and not retry:
+        if scheduled and not retry and runtime.store is not None:
             crawl.rescheduler.job.journal(request, state, target)
         flight = self._take_off(request, state, target, host, scheduled=scheduled)
         flight.permit = answer
@@ -148,15 +149,16 @@ class ResiproxyMiddleware:
         if not self.observing:
             request.meta[META_STATE] = state
         flights = self.crawl.wire.flights
-        flights[ref(request, flights.__delitem__)] = flight
+        flights[ref(request, self.crawl.wire.lost_sight)] = flight
         if scheduled:
-            request.errback = Watch(request.errback, self._failed_elsewhere)
+            request.errback = Watch(self._failed_elsewhere, request.errback)
         return flight
 
     def _land(self, request: Request) -> Flight | None:
         """The attempt is over: take the flight out, and our stand-in off the request."""
         flight = self.crawl.wire.flights.pop(ref(request), None)
-        unwatch(request)
+        while isinstance(request.errback, Watch):
+            request.errback = request.errback.errback
         if flight is not None and not flight.left and flight.lease is not None:
             flight.left = True
             assert self.runtime.pool is not None
@@ -223,8 +225,16 @@ class ResiproxyMiddleware:
         outcome = self.crawl.judge.exception(request, exception)
         return self.crawl.verdicts.settle(request, flight, outcome, exception=exception)
 
-    def _failed_elsewhere(self, failure: Failure) -> bool:
-        """Another middleware raised on the way back; whether the request goes round again."""
+    def _failed_elsewhere(self, errback: Errback | None, failure: Failure) -> Any:
+        """Another middleware raised on the way back: the request goes round again, or its own *errback* is called."""
+        try:
+            if self._goes_round_again(failure):
+                return None
+        except ResiproxyError as surfaced:
+            failure = _in_place_of(failure, surfaced)
+        return failure if errback is None else errback(failure)
+
+    def _goes_round_again(self, failure: Failure) -> bool:
         request: Request = failure.request  # type: ignore[attr-defined]
         flight = self._land(request)
         if flight is None:
@@ -240,6 +250,13 @@ class ResiproxyMiddleware:
             engine.crawl(answer)
             return True
         return False
+
+
+def _in_place_of(failure: Failure, error: ResiproxyError) -> Failure:
+    """*error* as what the errback gets, for the request of *failure*."""
+    ours = Failure(error)
+    ours.request = failure.request  # type: ignore[attr-defined]
+    return ours
 
 
 class RefusingMiddleware:

@@ -22,6 +22,8 @@ from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.settings import SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy import Request
 
 NEVER = float("inf")
@@ -126,6 +128,13 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
     def left(self) -> int:
         """How many requests are in this queue, kept ones included."""
         return self._count
+
+    def drain(self) -> Iterator[Request]:
+        """Everything that is left, at the end of a crawl that keeps nothing."""
+        for queue in self.pqueues.values():
+            while (request := queue.pop()) is not None:
+                self._count -= 1
+                yield request
 
     def next_release(self) -> float | None:
         """When the next held slot is to be looked at again; None when none has a time."""

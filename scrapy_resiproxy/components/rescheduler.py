@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -18,7 +19,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_resiproxy.components.flow import META_SCHEDULED, state_of, strip_ours
+from scrapy_resiproxy.components.flow import META_SCHEDULED, state_of, strip_ours, unwatch
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
 from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
@@ -177,7 +178,8 @@ class Rescheduler:
         for queue in self.runtime.queues:
             held_until = queue.next_release()
             if held_until is not None:
-                self.wake_at(max(held_until, earliest))
+                # Overdue: the queue was not asked (a pause, no free place): it need not be asked at once again.
+                self.wake_at(held_until if held_until > earliest else earliest + BUSY_TURN)
 
     def _due(self, entry: Waiting[Request], now: float) -> bool:
         """Give *entry* back, or let it wait for budget; whether it was given back."""
@@ -255,8 +257,10 @@ class Rescheduler:
             # Whatever a scheduler or a queue raises, the request is not lost: it waits, and is tried again.
             logger.exception("A waiting request could not be given back: %s", request)
             self.in_flow.pop(entry.id, None)
-            entry.due = self.runtime.now() + BROKEN_TURN
-            self.room.park(entry)
+            # A new entry: what the room still holds of the old one is to be passed over.
+            again = replace(entry, due=self.runtime.now() + BROKEN_TURN, gone=False)
+            self.job.keep(again)
+            self.room.park(again)
 
     def _count_retry(self, request: Request, reason: str) -> Request:
         """Scrapy's own retry stats, log line and priority, at the moment the retry is released."""
@@ -285,6 +289,7 @@ class Rescheduler:
         """Stop what must wait; stamp, and strip of credentials, what goes on to the scheduler."""
         if request is self._nudge or request in self._stopped:
             raise IgnoreRequest
+        unwatch(request)  # A redirect's copy carries our stand-in.
         meta = request.meta
         meta.pop(META_STORY, None)
         state = state_of(request)
@@ -319,7 +324,7 @@ class Rescheduler:
         if not self.runtime.keeps_waiting:
             return len(self.room)
         if self.runtime.plan_refused:
-            return 0
+            return sum(self.room.count(target) for target in self.runtime.direct_targets)
         return len(self.room) - sum(self.room.count(target) for target in self.runtime.ended_targets)
 
     def _close_reason(self) -> str | None:

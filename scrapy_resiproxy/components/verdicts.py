@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import Answer, Flight, State
     from scrapy_resiproxy.components.rescheduler import Rescheduler
     from scrapy_resiproxy.components.wire import Wire
+    from scrapy_resiproxy.guard.budget import Reservation
     from scrapy_resiproxy.guard.governor import GivenUp, Hold
     from scrapy_resiproxy.runtime import Runtime
     from scrapy_resiproxy.settings import GuardSettings
@@ -96,7 +97,8 @@ class Verdicts:
 
         Raises a :class:`~scrapy_resiproxy.exceptions.ResiproxyError` where that is what an errback gets.
         """
-        cached = response is not None and "cached" in response.flags
+        # What came over the wire has a status by now; the rest is the HTTP cache's, or another middleware's own.
+        cached = flight.status is None and response is not None and "cached" in response.flags
         if not cached:
             self._report(flight, outcome)
         elif flight.permit is not None:
@@ -106,7 +108,9 @@ class Verdicts:
         if self.observing:
             return response
         if flight.state.get("hop"):
-            self.wire.settled(request, outcome)
+            if response is not None:
+                flight.status = response.status
+            self.wire.settled(request, flight, outcome)
         if outcome.ok:
             return self._deliver(request, flight, response)
         if cached:
@@ -241,41 +245,45 @@ class Verdicts:
             spider=self.runtime.crawler.spider,
         )
         if not flight.scheduled:
-            return self._retry_in_place(copy, flight, decision)
+            return self._retry_in_place(copy, decision)
         return self._park_retry(copy, target, outcome, decision)
 
     def _no_place_to_wait(self, flight: Flight, decision: Retry) -> str | None:
         """Why a retry cannot wait: the reason of its dead letter."""
         waiting = self.runtime.config.waiting
         if not flight.scheduled:
-            # Who awaits it in place would come back before it was told to.
-            return "attempts_exhausted" if decision.delay > waiting.inline_wait_max else None
+            if decision.delay > waiting.inline_wait_max:
+                return "attempts_exhausted"  # Who awaits it in place would come back before it was told to.
+            return None if self._funded(flight.target, decision) is not None else "budget_exhausted"
         return "budget_exhausted" if len(self.runtime.room) >= waiting.waiting_max else None
 
-    def _park_retry(self, copy: Request, target: str, outcome: Outcome, decision: Retry) -> Request:
-        now = self.runtime.now()
-        reservation = self.runtime.governor.reserve(target, decision.charge, now, endpoint=self.runtime.endpoint)
+    def _funded(self, target: str, decision: Retry) -> Reservation | None:
+        """The budget for a retry of *target*, if there is any; the wish for it is counted either way."""
+        now, endpoint = self.runtime.now(), self.runtime.endpoint
+        reservation = self.runtime.governor.reserve(target, decision.charge, now, endpoint=endpoint)
         for counts in self.runtime.tally.both(target):
             counts.asked += 1
             counts.denied += reservation is None
         self.events.take(target)
+        return reservation
+
+    def _park_retry(self, copy: Request, target: str, outcome: Outcome, decision: Retry) -> Request:
         return self.rescheduler.park(
             copy,
             target=target,
-            due=now + decision.delay,
+            due=self.runtime.now() + decision.delay,
             reason="told" if decision.charge is Charge.PACED else "backoff",
             charge=decision.charge,
-            reservation=reservation,
+            reservation=self._funded(target, decision),
             why=f"{outcome.class_.value}/{outcome.reason}",
         )
 
-    async def _retry_in_place(self, copy: Request, flight: Flight, decision: Retry) -> Request:
+    async def _retry_in_place(self, copy: Request, decision: Retry) -> Request:
         """Who awaits the request itself (media, robots.txt) downloads what comes back at once."""
         await sleep(decision.delay)
-        self.runtime.tally.of(flight.target).asked += 1
         return copy
 
-    def resettle(self, request: Request, state: State, outcome: Outcome) -> None:
+    def resettle(self, request: Request, state: State, outcome: Outcome, status: int | None) -> None:
         """*request* was redirected to a page that another request fetched: it shares that page's *outcome*."""
         target = self.runtime.target_of(request, host_of(request))
         if outcome.ok:
@@ -283,6 +291,7 @@ class Verdicts:
             self.wire.forget(state["id"])
             return
         flight = self.wire.landed(state, target, host_of(request))
+        flight.status = status
         self.sessions.report(flight, outcome, self.runtime.now())
         state = with_attempt(state, self._attempt(flight, outcome, None))
         decision = decide(outcome, self._history(request, flight, state), self._guard(target), self.runtime.rng)
@@ -374,6 +383,7 @@ class Verdicts:
             target=target,
             outcome=_last_outcome(state),
             state=state,
+            status=state["log"][-1].get("status") if reason == "terminal" and state.get("log") else None,
             not_before=state.get("not_before"),
         )
         self._end(request, state, target, story_of(state.get("log", ())))
@@ -405,6 +415,8 @@ class Verdicts:
         if flight.permit is not None:
             self.runtime.governor.cancel(flight.permit, self.runtime.now())
             self.events.take(flight.target)
+        if self.observing:
+            return False
         state = with_attempt(flight.state, self._attempt(flight, outcome, None))
         self.office.bury(request, "terminal", target=flight.target, outcome=outcome, state=state, error=error)
         self._end(request, state, flight.target, story_of(state["log"]))

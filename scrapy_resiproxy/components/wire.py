@@ -33,7 +33,7 @@ HOPS_REMEMBERED = 10_000
 class Wire:
     """The downloader's signals of one crawl, and the redirects."""
 
-    def __init__(self, runtime: Runtime, resettle: Callable[[Request, State, Outcome], None]) -> None:
+    def __init__(self, runtime: Runtime, resettle: Callable[[Request, State, Outcome, int | None], None]) -> None:
         self.runtime = runtime
         self.resettle = resettle
         self.flights: dict[ref[Request], Flight] = {}
@@ -44,10 +44,12 @@ class Wire:
         """The requests that are being redirected, by state id, as they were before."""
         self.leases: dict[str, Lease] = {}
         """The sessions that redirected them, by state id."""
-        self._hop_outcomes: OrderedDict[bytes, Outcome] = OrderedDict()
+        self._hop_outcomes: OrderedDict[bytes, tuple[Outcome, int | None]] = OrderedDict()
         self._hop_waiters: dict[bytes, list[Request]] = {}
         self._expected: dict[bytes, str] = {}
         """The redirect that fetches a page for all others, by the page's fingerprint."""
+        self._chains: dict[str, list[bytes]] = {}
+        """The pages that such a redirect passed through: those that wait for any of them share its outcome."""
         connect = runtime.crawler.signals.connect
         connect(self.response_downloaded, signals.response_downloaded)
         connect(self.request_dropped, signals.request_dropped)
@@ -84,13 +86,27 @@ class Wire:
             if flight.lease is not None and self.runtime.pool is not None:
                 self.runtime.pool.release(flight.lease.session, self.runtime.now())
 
+    def lost_sight(self, key: ref[Request]) -> None:
+        """Nobody ended the attempt: a middleware nearer to the wire put another request in its place."""
+        flight = self.flights.pop(key, None)
+        if flight is None:
+            return
+        now = self.runtime.now()
+        if flight.lease is not None and not flight.left and self.runtime.pool is not None:
+            flight.left = True
+            self.runtime.pool.release(flight.lease.session, now)
+        if flight.permit is not None:
+            self.runtime.governor.cancel(flight.permit, now)
+
     # Redirects ----------------------------------------------------------------------------------------------
 
     def redirected(self, hop: Request) -> None:
         """*hop* replaces a request that we sent, and the dupefilter has not seen it yet."""
         state = state_of(hop)
         assert state is not None
-        self._expected.setdefault(self.runtime.fingerprint(hop), state["id"])
+        fingerprint = self.runtime.fingerprint(hop)
+        if self._expected.setdefault(fingerprint, state["id"]) == state["id"]:
+            self._chains.setdefault(state["id"], []).append(fingerprint)
 
     def original(self, request: Request, state: State) -> Request:
         """What to retry instead of *request*: itself, or what it was redirected from."""
@@ -114,16 +130,17 @@ class Wire:
         self.origins.pop(state_id, None)
         self.leases.pop(state_id, None)
 
-    def settled(self, request: Request, outcome: Outcome) -> None:
+    def settled(self, request: Request, flight: Flight, outcome: Outcome) -> None:
         """A redirect's page was judged: those whose own redirect to it was dropped share its outcome."""
-        fingerprint = self.runtime.fingerprint(request)
-        self._expected.pop(fingerprint, None)
-        self._hop_outcomes[fingerprint] = outcome
-        self._hop_outcomes.move_to_end(fingerprint)
+        passed = self._chains.pop(flight.state["id"], [])
+        for fingerprint in {self.runtime.fingerprint(request), *passed}:
+            self._expected.pop(fingerprint, None)
+            self._hop_outcomes[fingerprint] = outcome, flight.status
+            self._hop_outcomes.move_to_end(fingerprint)
+            for waiter in self._hop_waiters.pop(fingerprint, ()):
+                self._share(waiter, outcome, flight.status)
         while len(self._hop_outcomes) > HOPS_REMEMBERED:
             self._hop_outcomes.popitem(last=False)
-        for waiter in self._hop_waiters.pop(fingerprint, ()):
-            self._share(waiter, outcome)
 
     def request_dropped(self, request: Request) -> None:
         """The dupefilter dropped a redirect: its page was, or is being, fetched for another request."""
@@ -131,20 +148,20 @@ class Wire:
         if state is None or not state.get("hop"):
             return
         fingerprint = self.runtime.fingerprint(request)
-        outcome = self._hop_outcomes.get(fingerprint)
-        if outcome is not None:
-            self._share(request, outcome)
+        known = self._hop_outcomes.get(fingerprint)
+        if known is not None:
+            self._share(request, *known)
         elif self._expected.get(fingerprint) != state["id"]:
             self._hop_waiters.setdefault(fingerprint, []).append(request)
         else:
             # Nobody was redirected there before: the page is a request of the spider's own.
             del self._expected[fingerprint]
-            self._share(request, OK)
+            self._share(request, OK, None)
 
-    def _share(self, hop: Request, outcome: Outcome) -> None:
+    def _share(self, hop: Request, outcome: Outcome, status: int | None) -> None:
         state = state_of(hop)
         assert state is not None
-        self.resettle(self.original(hop, state), state, outcome)
+        self.resettle(self.original(hop, state), state, outcome, status)
 
     def unsettled(self) -> list[Request]:
         """Dropped redirects whose page never got an outcome."""

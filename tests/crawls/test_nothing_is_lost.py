@@ -139,3 +139,104 @@ class LambdaSpider(ProbeSpider):
         crawled = today.crawl(pages(3), {**HASTY, "JOBDIR": "job"}, spider=source, name="LambdaSpider")
     assert len(crawled.good) == 3
     assert "cannot be kept in JOBDIR" in crawled.log
+
+
+REDIRECTING = """
+class Detour:
+    # Every page is reached through redirects: /item/N -> /gate (one for all) -> the answer of the gate.
+    chain = ("/gate", "/blocked")
+    answer = 503
+
+    def process_request(self, request, spider=None):
+        from scrapy.http import HtmlResponse
+        path = request.url.split("example", 1)[1]
+        if path in self.chain[:-1]:
+            place = self.chain[self.chain.index(path) + 1]
+        elif path == self.chain[-1]:
+            return HtmlResponse(request.url, status=self.answer, request=request)
+        else:
+            place = self.chain[0]
+        return HtmlResponse(request.url, status=302, headers={"Location": place}, request=request)
+"""
+DETOUR = {"DOWNLOADER_MIDDLEWARES": {"spider_under_test.Detour": 950}, "RETRY_TIMES": 0}
+
+
+def test_a_chain_of_redirects_to_one_page_loses_nobody(day: Any) -> None:
+    with day("ok") as today:
+        crawled = today.crawl(pages(12), DETOUR, spider=REDIRECTING)
+    surfaced = {letter["request"]["url"] for letter in crawled.letters}
+    assert surfaced == set(pages(12))
+
+
+def test_redirects_to_one_missing_page_make_no_letters(day: Any) -> None:
+    source = REDIRECTING.replace("answer = 503", "answer = 404")
+    with day("ok") as today:
+        crawled = today.crawl(pages(12), DETOUR, spider=source)
+    assert crawled.letters == []
+
+
+def test_a_redirect_survives_a_clean_stop_on_disk(day: Any) -> None:
+    with day("redirect:pages=0") as today:
+        crawled = today.crawl(pages(20), {"JOBDIR": "job", "RESIPROXY_TARGET_GIVE_UP": 1})
+    assert "scheduler/unserializable" not in crawled.stats
+
+
+BREAKS_ONCE = """
+from scrapy.core.scheduler import Scheduler
+
+class BreaksOnce(Scheduler):
+    broken = False
+
+    def enqueue_request(self, request):
+        if request.meta.get("retry_times") and not BreaksOnce.broken:
+            BreaksOnce.broken = True
+            raise OSError("no space left on device")
+        return super().enqueue_request(request)
+"""
+
+
+def test_a_scheduler_that_fails_once_costs_no_request(day: Any) -> None:
+    with day("flaky:p=1") as today:
+        crawled = today.crawl(pages(3), {"SCHEDULER": "spider_under_test.BreaksOnce"}, spider=BREAKS_ONCE)
+    assert len(crawled.good) == 3
+    assert "could not be given back" in crawled.log
+
+
+def test_every_failed_item_of_a_pagination_has_its_letter(day: Any) -> None:
+    source = """
+class FailingPipeline:
+    def process_item(self, item, spider=None):
+        raise RuntimeError("the database is down")
+
+class PagesSpider(ProbeSpider):
+    custom_settings = {"ITEM_PIPELINES": {"spider_under_test.FailingPipeline": 1}}
+
+    def parse(self, response):
+        yield {"url": response.url}
+        number = int(response.url.rsplit("/", 1)[1])
+        if number < 4:
+            yield Request(response.urljoin(f"/item/{number + 1}"), self.parse, meta=response.meta)
+"""
+    with day("ok") as today:
+        crawled = today.crawl(pages(1), spider=source, name="PagesSpider")
+    assert [letter["reason"] for letter in crawled.letters] == ["item_error"] * 5
+
+
+def test_retries_in_place_are_charged_like_the_others(day: Any) -> None:
+    source = """
+class MediaSpider(ProbeSpider):
+    custom_settings = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}, "FILES_STORE": "files"}
+
+    def parse(self, response):
+        yield {"file_urls": [response.urljoin(f"http://files.example/item/{number}") for number in range(40)]}
+"""
+    settings = {
+        "RESIPROXY_BUDGET_MIN_RETRIES": 5,
+        "RESIPROXY_CIRCUIT_CONSECUTIVE": 1000,
+        "RESIPROXY_CIRCUIT_MIN_REQUESTS": 1000,
+    }
+    with day({"shop.example": "ok", "files.example": "down"}) as today:
+        crawled = today.crawl(pages(1), settings, spider=source, name="MediaSpider")
+        sent = today.lab.summary()["hosts"]["files.example"]["requests"]
+    assert 40 < sent <= 40 + 5
+    assert crawled.stats["resiproxy/budget/denied_count"] >= 30
