@@ -144,7 +144,7 @@ class LambdaSpider(ProbeSpider):
 REDIRECTING = """
 class Detour:
     # Every page is reached through redirects: /item/N -> /gate (one for all) -> the answer of the gate.
-    chain = ("/gate", "/blocked")
+    chain = ("/gate", "/nothing-here")
     answer = 503
 
     def process_request(self, request, spider=None):
