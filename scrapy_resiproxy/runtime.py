@@ -176,6 +176,11 @@ class Runtime:
         """Whether what waits at the end is still there in the next run."""
         return self.store is not None
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether the last run of this job did not come to an orderly end. Asked before this run is marked as one."""
+        return self.store is not None and self.store.fact("clean") is False
+
     def has_ended(self, target: str) -> bool:
         """Whether nothing more is sent to *target* in this run."""
         return target in self.ended_targets or (self.plan_refused and target not in self.direct_targets)

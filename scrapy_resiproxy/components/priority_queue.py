@@ -8,7 +8,7 @@ of them at every pop).
 from __future__ import annotations
 
 import heapq
-import struct
+import logging
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+logger = logging.getLogger(__name__)
+
 NEVER = float("inf")
 
 
@@ -38,7 +40,15 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
     long run no pop costs more for a larger number of slots.
     """
 
-    def __init__(self, crawler: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        crawler: Any,
+        downstream_queue_cls: Any,
+        key: str,
+        slot_startprios: dict[str, Any] | None = None,
+        *,
+        start_queue_cls: Any = None,
+    ) -> None:
         try:
             self._runtime: Runtime | None = Runtime.of(crawler)
         except SettingError:
@@ -53,7 +63,12 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._held: dict[str, float] = {}
         self._holds: list[tuple[float, str]] = []
         self._kept_slots: set[str] = set()
-        super().__init__(crawler, *args, **kwargs)
+        # SQLite queues (Scrapy 2.19) survive a kill by themselves.
+        survives = "sqlite" in downstream_queue_cls.__name__.lower()
+        if key and self._runtime is not None and self._runtime.was_killed and not survives:
+            _put_aside(Path(key))
+            slot_startprios = None
+        super().__init__(crawler, downstream_queue_cls, key, slot_startprios, start_queue_cls=start_queue_cls)
         for slot, queue in self.pqueues.items():
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
@@ -68,11 +83,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         queue = self.pqueues.get(slot)
         if queue is None:
             queue = self.pqueues[slot] = self.pqfactory(slot)
-        try:
-            queue.push(request)
-        except struct.error:
-            _remove_torn_files(Path(queue.key))
-            queue.push(request)
+        queue.push(request)
         self._count += 1
         if slot not in self._target_in:
             self._idle[slot] = None
@@ -249,10 +260,23 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         return True
 
 
-def _remove_torn_files(directory: Path) -> None:
-    """A process that was killed leaves disk queues shorter than their header, which cannot be opened: nothing is in
-    them.
+def _put_aside(directory: Path) -> None:
+    """Move what a killed run left in *directory* out of the way, and say so.
+
+    Scrapy's pickled disk queues write their counters only when they are closed: opened again after a kill they hand out
+    old requests in place of new ones, or raise. What was on its way is in our store.
     """
-    for path in directory.iterdir():
-        if path.is_file() and path.stat().st_size < struct.calcsize(">L"):
-            path.unlink()
+    left = [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
+    if not left:
+        return
+    number = 1
+    while (aside := directory.with_name(f"{directory.name}.killed-{number}")).exists():
+        number += 1
+    aside.mkdir()
+    for path in left:
+        path.rename(aside / path.name)
+    logger.warning(
+        "The last run of this job was killed: what its queue files still held cannot be read and was put aside in %s. "
+        "With Scrapy 2.19 or newer, SQLite queues (SCHEDULER_DISK_QUEUE) survive a kill.",
+        aside,
+    )

@@ -128,7 +128,12 @@ def test_signals_tell_what_happens(day: Any) -> None:
     with day(
         {"shop.example": "outage:duration=1", "wall.example": "block403:pages=5", "gone.example": "down"}
     ) as today:
-        crawled = today.crawl([*pages(30), *pages(20, "wall.example"), *pages(5, "gone.example")], **spider(more=more))
+        crawled = today.crawl(
+            [*pages(30), *pages(20, "wall.example"), *pages(5, "gone.example")],
+            # Only one of them is to be given up, however slow the machine is.
+            {"RESIPROXY_TARGET_GIVE_UP": 60, "RESIPROXY_TARGETS": {"gone.example": {"target_give_up": 2}}},
+            **spider(more=more),
+        )
     heard = Counter(note["name"] for note in crawled.notes if note["kind"] == "signal")
     assert set(heard) == {
         "outcome_classified",

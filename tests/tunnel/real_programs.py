@@ -51,7 +51,7 @@ class Programs:
         home = self._folder / f"{name}-{len(self._running)}"
         home.mkdir()
         # Some of them drop root's rights, and must still reach their files.
-        for folder in (home, *list(home.parents)[:3]):
+        for folder in (home, *list(home.parents)[:5]):
             if os.access(folder, os.W_OK) and os.geteuid() == folder.stat().st_uid:
                 folder.chmod(folder.stat().st_mode | 0o755)
         return home
@@ -128,7 +128,7 @@ class Programs:
             f"ProxyRequests On\nAllowCONNECT 1-65535\nTimeout {keep_alive}\n<Proxy *>\nRequire all granted\n</Proxy>\n"
             if proxy
             else f"SSLEngine on\nSSLCertificateFile {pem}\nSSLCertificateKeyFile {pem}\nDocumentRoot {home}/www\n"
-            f"DirectoryIndex index.html\n<Directory {home}/www>\nRequire all granted\n</Directory>\n"
+            f"DirectoryIndex index.html\n<Directory />\nAllowOverride None\n</Directory>\n<Directory {home}/www>\nRequire all granted\n</Directory>\n"
             f"KeepAliveTimeout {keep_alive}\n"
         )
         (home / "conf").write_text(
