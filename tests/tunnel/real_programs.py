@@ -128,7 +128,8 @@ class Programs:
             f"ProxyRequests On\nAllowCONNECT 1-65535\nTimeout {keep_alive}\n<Proxy *>\nRequire all granted\n</Proxy>\n"
             if proxy
             else f"SSLEngine on\nSSLCertificateFile {pem}\nSSLCertificateKeyFile {pem}\nDocumentRoot {home}/www\n"
-            f"DirectoryIndex index.html\n<Directory />\nAllowOverride None\n</Directory>\n<Directory {home}/www>\nRequire all granted\n</Directory>\n"
+            f"DirectoryIndex index.html\n<Directory />\nAllowOverride None\n</Directory>\n"
+            f"<Directory {home}/www>\nRequire all granted\n</Directory>\n"
             f"KeepAliveTimeout {keep_alive}\n"
         )
         (home / "conf").write_text(
