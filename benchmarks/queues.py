@@ -1,7 +1,7 @@
 """The scheduler's priority queue, Scrapy's beside ours: ``python benchmarks/queues.py [--quick]``.
 
-Each slot holds a few requests. At rest nothing is being downloaded; at work 16 requests are, and each pop starts one and
-ends the oldest. What is measured is the pop alone.
+Each slot holds a few requests. At rest nothing is being downloaded; at work 16 requests are, and each pop starts one
+and ends the oldest. What is measured is the pop alone.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> None:
         "pop() of the priority queue, in microseconds",
         ("slots", "at rest: stock", "ours", "stock / ours", "at work: stock", "ours", "stock / ours"),
         notes=[
-            "stock: DownloaderAwarePriorityQueue; ours: GuardedPriorityQueue, which also asks whether a target is held.",
+            "stock: DownloaderAwarePriorityQueue; ours: GuardedPriorityQueue, which also asks for holds.",
             versions(),
         ],
     )
