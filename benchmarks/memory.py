@@ -1,66 +1,148 @@
-"""Memory of what is remembered: ``python benchmarks/memory.py [--quick]``.
+"""Memory that stays: ``python benchmarks/memory.py [--quick]``.
 
-Measured with tracemalloc: what the guards and the counts keep of a target after one good answer, and what one waiting
-retry takes, its request included.
+Each number is what a process of its own grew by (resident set), divided by how many there are: targets that gave one good
+answer and are not used any more, and retries that wait. Both went through the middleware's hooks.
 """
 
 from __future__ import annotations
 
 import gc
-import random
-import tracemalloc
+import json
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from kit import Table, arguments, versions
-from scrapy import Request
+from kit import Table, arguments, in_a_process, verdict, versions
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
+from scrapy.http import Response
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.squeues import LifoMemoryQueue
+from scrapy.utils.test import get_crawler
 
-from scrapy_resiproxy.guard.governor import Governor, Permit
-from scrapy_resiproxy.outcome import OK
-from scrapy_resiproxy.schedule.waiting import Waiting, WaitingRoom
-from scrapy_resiproxy.settings import GuardSettings
-from scrapy_resiproxy.tally import Tally
+from scrapy_resiproxy.components.middleware import ResiproxyMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WARM = 1_000
+"""Made before the first look at the memory: whatever is there once must not be counted."""
+PROXY = "http://user-session-{session}:password@127.0.0.1:1"
+NEVER_TRIPS = {"RESIPROXY_CIRCUIT_MIN_REQUESTS": 10**9, "RESIPROXY_CIRCUIT_CONSECUTIVE": 10**9}
+HEADERS = {
+    "Accept": "text/html,application/xhtml+xml",
+    "Accept-Language": "en",
+    "User-Agent": "Scrapy (+https://scrapy.org)",
+    "Accept-Encoding": "gzip, deflate",
+    "Referer": "http://shop.example/list?page=1",
+}
 
 
-def idle_target(count: int) -> float:
-    """Bytes for each of *count* targets, their names left out."""
-    names = [f"host{number}.example.com" for number in range(count)]
-    governor, tally = Governor(GuardSettings(), random.Random(1)), Tally()
+class BenchSpider(Spider):
+    name = "bench"
+
+    def parse(self, response: Response) -> None:
+        """Nothing."""
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
     gc.collect()
-    tracemalloc.start()
-    for number, name in enumerate(names):
-        permit = governor.admit(name, number * 0.001)
-        assert isinstance(permit, Permit)
-        governor.report(permit, OK, number * 0.001 + 0.0005)
-        tally.judged(name, OK, 10_000, fresh=False)
-    used = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return used / count
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
 
 
-def waiting_retry(count: int) -> float:
-    """Bytes for each of *count* retries in the waiting room."""
-    room: WaitingRoom[Request] = WaitingRoom()
-    gc.collect()
-    tracemalloc.start()
-    for number in range(count):
-        state = {"id": f"0123456789ab{number:x}", "sent": 1, "first": 1.5, "log": [{"outcome": "transient", "at": 1.5}]}
-        meta = {"depth": 1, "_resiproxy": state}
-        request = Request(f"https://shop.example/item/{number}", meta=meta, headers={"User-Agent": "a", "Accept": "b"})
-        room.park(Waiting(str(state["id"]), request, "shop.example", float(number), "backoff", 1))
-    used = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return used / count
+class Crawl:
+    """A crawler that does not run, with our middleware."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.crawler = get_crawler(
+            BenchSpider,
+            {
+                "DOWNLOADER_MIDDLEWARES_BASE": {},
+                "DOWNLOADER_MIDDLEWARES": {HttpProxyMiddleware: 750, ResiproxyMiddleware: 585},
+                "RESIPROXY_WAITING_MAX": 10**7,
+                "LOG_LEVEL": "CRITICAL",
+                **settings,
+            },
+        )
+        self.crawler.spider = BenchSpider.from_crawler(self.crawler)
+        self.manager = DownloaderMiddlewareManager.from_crawler(self.crawler)
+        self.crawler.engine = SimpleNamespace(running=True, downloader=SimpleNamespace(middleware=self.manager))
+        (self.hooks,) = (each for each in self.manager.middlewares if isinstance(each, ResiproxyMiddleware))
+        self.send("spider_opened")
+
+    def send(self, signal: str, **arguments: Any) -> None:
+        arguments["spider"] = self.crawler.spider
+        self.crawler.signals.send_catch_log(signal=getattr(signals, signal), **arguments)
+
+    def fetch(self, request: Request, status: int) -> Any:
+        """What the middleware makes of a request and its answer."""
+        self.send("request_scheduled", request=request)
+        self.hooks.process_request(request=request)
+        response = Response(request.url, status=status, body=b"x" * 100)
+        self.send("response_downloaded", response=response, request=request)
+        self.send("request_left_downloader", request=request)
+        return self.hooks.process_response(request=request, response=response)
+
+
+def page(number: int, host: str = "shop.example") -> Request:
+    """As a spider makes one, after Scrapy's middlewares."""
+    meta = {"depth": 2, "download_timeout": 180.0, "page": number, "category": "lamps"}
+    return Request(f"http://{host}/item/{number}", headers=HEADERS, meta=meta, callback=None)
+
+
+def idle_targets(count: int, **settings: Any) -> Callable[[int], Any]:
+    crawl = Crawl(**settings)
+    return lambda number: crawl.fetch(page(number, f"shop{number}.example"), 200)
+
+
+def waiting_retries() -> Callable[[int], Any]:
+    crawl = Crawl(**NEVER_TRIPS)
+    return lambda number: crawl.fetch(page(number), 503)
+
+
+def scheduled_requests() -> Callable[[int], Any]:
+    crawler = get_crawler(BenchSpider)
+    queue = ScrapyPriorityQueue(crawler, LifoMemoryQueue, "")
+    return lambda number: queue.push(page(number))
+
+
+WHAT: dict[str, Callable[[], Callable[[int], Any]]] = {
+    "targets": lambda: idle_targets(0),
+    "targets through a proxy": lambda: idle_targets(0, RESIPROXY_PROXY=PROXY),
+    "retries": waiting_retries,
+    "scheduled": scheduled_requests,
+}
+
+
+def measure(what: str, count: int) -> float:
+    """Bytes of each."""
+    work = WHAT[what]()
+    for number in range(WARM):
+        work(number)
+    before = resident()
+    for number in range(WARM, WARM + count):
+        work(number)
+    return (resident() - before) / count
 
 
 def main() -> None:
     count = 20_000 if arguments(__doc__).quick else 100_000
-    table = Table(f"Memory, {count:,} of each", ("", "bytes", "within"), notes=[versions()])
-    for name, used, most in (
-        ("an idle target", idle_target(count), 600),
-        ("a waiting retry", waiting_retry(count), 3000),
-    ):
-        table.add(name, f"{used:.0f}", f"{'yes' if used <= most else 'NO'} ({most})")
+    took = {what: in_a_process("memory.py", what, count)["bytes"] for what in WHAT}
+    table = Table(
+        f"Memory, in bytes, at {count:,} of each", ("", "bytes", "stock", "within"), notes=[versions()]
+    )
+    table.add("idle target", f"{took['targets']:.0f}", "-", verdict(took["targets"], 600))
+    table.add("... with sessions", f"{took['targets through a proxy']:.0f}", "-", "")
+    stock = f"{took['scheduled']:.0f} (the same request in the scheduler's memory queue)"
+    table.add("waiting retry", f"{took['retries']:.0f}", stock, verdict(took["retries"], 3000))
     table.print()
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 3:
+        print(json.dumps({"bytes": measure(sys.argv[1], int(sys.argv[2]))}))
+    else:
+        main()

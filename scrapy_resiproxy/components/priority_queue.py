@@ -11,6 +11,7 @@ import heapq
 import logging
 from collections import OrderedDict
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NEVER = float("inf")
+FEWEST = itemgetter(0)
 
 
 class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
@@ -59,7 +61,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._slots_of: dict[str, set[str]] = {}
         """The slots of a target that have another name: those of a group, or that the user named."""
         self._idle: OrderedDict[str, None] = OrderedDict()
-        self._busy: OrderedDict[str, None] = OrderedDict()
+        self._busy: dict[str, None] = {}
         self._held: dict[str, float] = {}
         self._holds: list[tuple[float, str]] = []
         self._kept_slots: set[str] = set()
@@ -73,7 +75,9 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
+        self._endpoint: str | None = None
         if self._runtime is not None:
+            self._endpoint = self._runtime.endpoint
             self._runtime.queues.append(self)
 
     # What Scrapy's scheduler asks ---------------------------------------------------------------------------
@@ -102,6 +106,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
                 self._runtime.governor.popped(target, self._runtime.now())
         if queue:
             self._idle.pop(slot, None)
+            # To the end: of those with as few downloads, the one that was popped longest ago is next.
             self._busy.pop(slot, None)
             self._busy[slot] = None
         else:
@@ -227,14 +232,17 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """The busy slot with the fewest downloads. Those that have none any more are idle again, all at once: so the
         next look comes only after as many pops as were freed here.
         """
-        least, found = 0, None
-        for active, slot in self._downloader_interface.stats(tuple(self._busy)):
+        if not self._busy:
+            return None
+        seen = self._downloader_interface.stats(self._busy)
+        least, slot = min(seen, key=FEWEST)
+        if least:
+            return slot
+        for active, name in seen:
             if not active:
-                del self._busy[slot]
-                self._idle[slot] = None
-            elif found is None or active < least:
-                least, found = active, slot
-        return next(iter(self._idle), found)
+                del self._busy[name]
+                self._idle[name] = None
+        return next(iter(self._idle))
 
     def _hold(self, slot: str, now: float) -> bool:
         """Whether *slot*'s target is held; then the slot is put away until the hold ends."""
@@ -242,7 +250,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         target = self._target_in[slot]
         if target is None:
             return False
-        hold = self._runtime.governor.peek(target, now, self._runtime.endpoint)
+        hold = self._runtime.governor.peek(target, now, self._endpoint)
         if hold is None:
             return False
         if isinstance(hold, GivenUp):

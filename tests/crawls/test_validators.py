@@ -46,7 +46,7 @@ class OnRequestSpider(ProbeSpider):
     ids=["callback", "spider", "async", "request"],
 )
 def test_every_place_keeps_fake_pages_out(day: Any, source: str, name: str) -> None:
-    with day("softblock:pages=10") as today:
+    with day("softblock:pages=4") as today:
         crawled = today.crawl(pages(60), spider=source, name=name)
         assert today.lab.summary()["outcomes"]["challenge"] > 0
     assert len(crawled.good) == len(crawled.pages) == 60
