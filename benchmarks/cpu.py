@@ -67,7 +67,7 @@ class Bench:
         self.manager = DownloaderMiddlewareManager.from_crawler(self.crawler)
         self.middleware: Any = self.manager.middlewares[0] if middlewares else None
         self.crawler.engine = SimpleNamespace(running=True, downloader=SimpleNamespace(middleware=self.manager))
-        self.stamp: Callable[[Request], None] = lambda request: None  # noqa: ARG005
+        self.stamp: Callable[[Request], None] = lambda request: None
         if isinstance(self.middleware, ResiproxyMiddleware):
             self.stamp = self.middleware.crawl.rescheduler.request_scheduled
         self.crawler.signals.send_catch_log(signals.spider_opened, spider=self.crawler.spider)
