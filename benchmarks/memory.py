@@ -1,7 +1,7 @@
 """Memory that stays: ``python benchmarks/memory.py [--quick]``.
 
-Each number is what a process of its own grew by (resident set), divided by how many there are: targets that gave one
-good answer and are not used any more, and retries that wait. Both went through the middleware's hooks.
+Each number is what a process of its own grew by (resident set), divided by how many there are: targets that
+gave one good answer and are not used any more, and retries that wait. Both went through the middleware's hooks.
 """
 
 from __future__ import annotations
