@@ -12,7 +12,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kit import Table, arguments, cpu_of, ratio, take_turns, verdict, versions, without_garbage_collection
+from kit import Table, arguments, cpu_of, ratio, take_turns, verdict, without_garbage_collection
 from pages import page
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
@@ -141,7 +141,7 @@ def in_a_row(batch: Callable[[], float]) -> float:
 
 
 def main() -> None:
-    rounds = 2 if arguments(__doc__).quick else 9
+    rounds = 2 if arguments(__doc__).quick else 7
     retry, ours, nothing = Bench(RetryMiddleware), Bench(ResiproxyMiddleware), Bench()
     proxied = Bench(ResiproxyMiddleware, HttpProxyMiddleware, RESIPROXY_PROXY=PROXY)
     binary = PAGES["binary"]
@@ -169,7 +169,6 @@ def main() -> None:
         notes=[
             "With signals: less what it costs to send the same four signals to nobody.",
             "Through Scrapy's manager: less what a manager without middlewares costs.",
-            versions(),
         ],
     )
 

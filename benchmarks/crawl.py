@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kit import HERE, Table, arguments, in_a_process, versions
+from kit import HERE, Table, arguments, in_a_process
 from pages import page
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def crawl(kind: str, port: int, urls: int) -> None:
 
 def main() -> None:
     quick = arguments(__doc__).quick
-    rounds, urls = (5, 1000) if quick else (12, 3000)
+    rounds, urls = (3, 1000) if quick else (10, 2000)
     pairs = []
     with site() as port, ThreadPoolExecutor() as pool:
         for _ in range(rounds):
@@ -118,7 +118,6 @@ def main() -> None:
     table = Table(
         f"CPU of a whole crawl, {rounds} pairs of {urls} pages of 10 kB",
         ("", "stock", "ours", "difference of a pair (median, lowest, highest)", "within"),
-        notes=[versions()],
     )
     table.add(
         "microseconds per request",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -85,12 +85,13 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def in_a_process(script: str, *words: object, **settings: str) -> dict[str, Any]:
+def in_a_process(script: str, *words: object, cwd: str | None = None) -> dict[str, Any]:
     """Run *script* in a process of its own and return the JSON that it prints last."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, str(HERE / script), *map(str, words)],
-        env={**os.environ, "PYTHONPATH": path, **settings},
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -115,8 +116,3 @@ def versions() -> str:
         f"Python {platform.python_version()}, Scrapy {version('scrapy')}, Twisted {version('twisted')}, "
         f"{os.cpu_count()} cores. Loopback only: read ratios, not seconds."
     )
-
-
-def said(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line, flush=True)

@@ -10,11 +10,12 @@ import asyncio
 import gc
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kit import Table, arguments, in_a_process, verdict, versions
+from kit import Table, arguments, in_a_process, verdict
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader.middleware import DownloaderMiddlewareManager
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 WARM = 1_000
 """Made before the first look at the memory: whatever is there once must not be counted."""
+PACE = 0.01
+"""Seconds between two requests: what is kept for the last half minute is not kept for all."""
 PROXY = "http://user-session-{session}:password@127.0.0.1:1"
 NEVER_TRIPS = {"RESIPROXY_CIRCUIT_MIN_REQUESTS": 10**9, "RESIPROXY_CIRCUIT_CONSECUTIVE": 10**9}
 HEADERS = {
@@ -73,6 +76,8 @@ class Crawl:
         self.manager = DownloaderMiddlewareManager.from_crawler(self.crawler)
         self.crawler.engine = SimpleNamespace(running=True, downloader=SimpleNamespace(middleware=self.manager))
         (self.hooks,) = (each for each in self.manager.middlewares if isinstance(each, ResiproxyMiddleware))
+        self.elapsed = 0.0
+        self.hooks.runtime.now = lambda: self.elapsed
         self.send("spider_opened")
 
     def send(self, signal: str, **arguments: Any) -> None:
@@ -81,6 +86,7 @@ class Crawl:
 
     def fetch(self, request: Request, status: int) -> Any:
         """What the middleware makes of a request and its answer."""
+        self.elapsed += PACE
         self.send("request_scheduled", request=request)
         self.hooks.process_request(request=request)
         response = Response(request.url, status=status, body=b"x" * 100)
@@ -132,8 +138,10 @@ async def measure(what: str, count: int) -> float:
 
 def main() -> None:
     count = 20_000 if arguments(__doc__).quick else 100_000
-    took = {what: in_a_process("memory.py", what, count)["bytes"] for what in WHAT}
-    table = Table(f"Memory, in bytes, at {count:,} of each", ("", "bytes", "stock", "within"), notes=[versions()])
+    with ThreadPoolExecutor(2) as pool:
+        grown = {what: pool.submit(in_a_process, "memory.py", what, count) for what in WHAT}
+    took = {what: future.result()["bytes"] for what, future in grown.items()}
+    table = Table(f"Memory, in bytes, at {count:,} of each", ("", "bytes", "stock", "within"))
     table.add("idle target", f"{took['targets']:.0f}", "-", verdict(took["targets"], 600))
     table.add("... with sessions", f"{took['targets through a proxy']:.0f}", "-", "")
     stock = f"{took['scheduled']:.0f} (the same request in the scheduler's memory queue)"

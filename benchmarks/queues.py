@@ -10,7 +10,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kit import Table, arguments, cpu_of, ratio, take_turns, versions, without_garbage_collection
+from kit import Table, arguments, cpu_of, ratio, take_turns, without_garbage_collection
 from scrapy import Request, Spider
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue
@@ -78,7 +78,6 @@ def main() -> None:
         ("slots", "at rest: stock", "ours", "stock / ours", "at work: stock", "ours", "stock / ours"),
         notes=[
             "stock: DownloaderAwarePriorityQueue; ours: GuardedPriorityQueue, which also asks for holds.",
-            versions(),
         ],
     )
     for slots in sizes:

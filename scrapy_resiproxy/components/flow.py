@@ -33,11 +33,15 @@ META_SCHEDULED: Final = "_resiproxy_scheduled"
 """Set in request_scheduled, taken off in process_request: a request without it never passed the scheduler."""
 
 ATTEMPTS_KEPT: Final = 10
+SET_ON_REQUEST: Final = frozenset({"proxy", "jar", "browser"})
+"""Keys of the state that say what we have set on the request of this attempt."""
 REDIRECT_KEYS: Final = ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
 
 class Attempt(TypedDict, total=False):
-    """One line of a request's story."""
+    """One line of a request's story, as the request carries it: what is false or unknown is left out, because a hundred
+    thousand may wait. :func:`story_of` puts it in again.
+    """
 
     at: float
     """Wall clock, seconds."""
@@ -45,12 +49,13 @@ class Attempt(TypedDict, total=False):
     """The outcome's class; the key is not ``class`` only inside the code, see :func:`story_of`."""
     reason: str
     evidence: str
-    session: str | None
-    fresh: bool
+    session: str
+    worn: bool
+    """The session had had a good answer before."""
     weak: bool
-    status: int | None
-    error: str | None
-    wait: float | None
+    status: int
+    error: str
+    wait: float
 
 
 class State(TypedDict, total=False):
@@ -167,8 +172,13 @@ def again(request: Request, state: State) -> Request:
     copy.meta.pop(META_STORY, None)
     copy.meta.pop("is_start_request", None)
     copy.dont_filter = True
-    copy.meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False}
+    copy.meta[META_STATE] = _carried(state)
     return copy
+
+
+def _carried(state: State) -> dict[str, Any]:
+    """What of *state* the next attempt must know. A hundred thousand may wait, so nothing is carried that says no."""
+    return {key: value for key, value in state.items() if key == "filter" or (value and key not in SET_ON_REQUEST)}
 
 
 def original_of(request: Request) -> Request:
@@ -190,4 +200,19 @@ def with_attempt(state: State, attempt: Attempt) -> State:
 
 def story_of(log: Iterable[Attempt]) -> list[dict[str, Any]]:
     """The attempts as users read them in ``response.meta["resiproxy"]`` and in dead letters."""
-    return [{"class" if key == "outcome" else key: value for key, value in line.items()} for line in log]
+    return [_told(line) for line in log]
+
+
+def _told(line: Attempt) -> dict[str, Any]:
+    told = {
+        "at": line["at"],
+        "class": line["outcome"],
+        "reason": line["reason"],
+        "session": line.get("session"),
+        "status": line.get("status"),
+        "evidence": line.get("evidence", ""),
+        "fresh": not line.get("worn"),
+        "weak": line.get("weak", False),
+        "wait": line.get("wait"),
+    }
+    return {**told, "error": line["error"]} if "error" in line else told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy_resiproxy import signals
@@ -148,21 +149,25 @@ class Verdicts:
         )
 
     def _attempt(self, flight: Flight, outcome: Outcome, exception: Exception | None) -> Attempt:
-        lease = flight.lease
+        """A failed attempt."""
         attempt: Attempt = {
             "at": self.runtime.wall(),
             "outcome": outcome.class_.value,
             "reason": outcome.reason,
-            "session": lease.session.alias if lease is not None else None,
-            "status": flight.status,
+            "evidence": outcome.evidence,
         }
-        if not outcome.ok:
-            attempt["evidence"] = outcome.evidence
-            attempt["fresh"] = lease is None or lease.fresh
-            attempt["weak"] = outcome.weak
+        if flight.status is not None:
+            attempt["status"] = flight.status
+        if flight.lease is not None:
+            attempt["session"] = flight.lease.session.alias
+            if not flight.lease.fresh:
+                attempt["worn"] = True
+        if outcome.weak:
+            attempt["weak"] = True
+        if outcome.wait is not None:
             attempt["wait"] = outcome.wait
-            if exception is not None:
-                attempt["error"] = type(exception).__name__
+        if exception is not None:
+            attempt["error"] = type(exception).__name__
         return attempt
 
     def _history(self, request: Request, flight: Flight, state: State) -> History:
@@ -176,7 +181,7 @@ class Verdicts:
                 PastAttempt(
                     OutcomeClass(line["outcome"]),
                     line["reason"],
-                    line.get("fresh", False),
+                    not line.get("worn", False),
                     line.get("weak", False),
                 )
                 for line in state["log"][:-1]
@@ -228,7 +233,7 @@ class Verdicts:
         self, request: Request, flight: Flight, state: State, outcome: Outcome, decision: Retry
     ) -> Request | Awaitable[Request]:
         source = self.wire.original(request, state)
-        alias = state["log"][-1]["session"]
+        alias = state["log"][-1].get("session")
         moved: State = {**state, "hop": False}
         if decision.rotate:
             moved["prefer"], moved["avoid"] = None, alias
@@ -275,7 +280,8 @@ class Verdicts:
             reason="told" if decision.charge is Charge.PACED else "backoff",
             charge=decision.charge,
             reservation=self._funded(target, decision),
-            why=f"{outcome.class_.value}/{outcome.reason}",
+            # One text for all who wait for the same reason.
+            why=sys.intern(f"{outcome.class_.value}/{outcome.reason}"),
         )
 
     async def _retry_in_place(self, copy: Request, decision: Retry) -> Request:

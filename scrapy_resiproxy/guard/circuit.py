@@ -223,7 +223,7 @@ class Circuit:
         settings, row = self._settings, self._failed_in_row
         others = max(0, self._ring.at_most(FAILURES, now) - row)
         answers = max(settings.circuit_min_requests, others + self._ring.at_most(OKS, now))
-        share = min(1.0, others / answers / settings.circuit_failure_ratio)
+        share = others / answers / settings.circuit_failure_ratio
         return settings.circuit_consecutive + int(
             share * max(0, settings.circuit_min_requests - settings.circuit_consecutive)
         )
@@ -256,7 +256,6 @@ class Circuit:
         self.generation += 1
         self._leases.clear()
         self._newsless = self._went_well = self._failed_in_row = 0
-        self._free_at = now
         if self.state is State.OPEN:
             self._open(now, worse=event in WORSE)
         elif self.state is not State.HALF_OPEN:

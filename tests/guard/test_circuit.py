@@ -158,6 +158,14 @@ def test_good_answers_on_worn_sessions_do_not_hide_that_fresh_ones_are_refused()
     assert bench.state is State.OPEN
 
 
+def test_failures_say_nothing_of_how_many_fresh_sessions_are_refused():
+    bench = Bench(circuit_consecutive=100).many([Sample.FAILED, Sample.NOTHING, Sample.SLOWED], fresh=True)
+    bench.many([Sample.REFUSED] * 19, fresh=True)
+    assert bench.state is State.CLOSED
+    bench.one(Sample.REFUSED, fresh=True)
+    assert bench.state is State.OPEN
+
+
 def test_fresh_refusals_do_not_count_as_failures():
     bench = Bench(circuit_min_requests=30).many([Sample.REFUSED] * 29, fresh=True)
     assert bench.circuit.failure_ratio(bench.now) == 0.0
@@ -514,6 +522,16 @@ def test_expired_leases_give_their_places_back_while_it_recovers():
     assert bench.circuit.ask_again_at(bench.now) == lost
     assert bench.wait(1.0).places() == 1
     assert bench.state is State.RECOVERING
+
+
+def test_the_first_lease_to_end_makes_room_while_it_recovers():
+    bench = Bench(circuit_recovery=1000.0).trip().recovering()
+    bench.one(Sample.OK)
+    for lease in (80.0, 60.0):
+        bench.wait(10.0)
+        bench.circuit.claim(object(), bench.now + lease, bench.now)
+    assert bench.wait(10.0).places() == 0
+    assert bench.circuit.ask_again_at(bench.now) == bench.now + 50.0
 
 
 def test_what_was_not_used_of_the_ramp_is_not_made_up_for():

@@ -23,7 +23,7 @@ from guard_kit import (
 from scrapy_resiproxy.guard.circuit import State
 from scrapy_resiproxy.guard.decide import Charge
 from scrapy_resiproxy.guard.governor import GivenUp, Governor, Hold, Permit
-from scrapy_resiproxy.outcome import OK
+from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.settings import GuardSettings
 
 GATE = "gw.example:8000"
@@ -727,6 +727,11 @@ def test_three_terminal_refusals_in_a_row_mean_that_the_plan_is_dead():
     assert bench.events() == []
 
 
+def test_faults_of_our_own_are_no_refusals_of_the_proxy():
+    bug = Outcome(OutcomeClass.TERMINAL, "error", Blame.LOCAL)
+    assert isinstance(Bench().many(5, bug, endpoint=GATE).admit(endpoint=GATE), Permit)
+
+
 def test_a_proxy_that_is_too_busy_is_held_and_the_target_is_not():
     bench = Bench().one(replace(PROXY_RATE, wait=7.0), endpoint=GATE)
     assert bench.admit("b", endpoint=GATE) == Hold(1007.0, "told")
@@ -1041,6 +1046,29 @@ def test_as_many_are_in_transit_as_probes_may_go(probes):
         assert bench.peek() is None
         bench.governor.popped("a", bench.now)
     assert bench.peek().reason == "transit"
+
+
+def test_each_that_asks_frees_its_own_place_in_transit():
+    bench = Bench(circuit_probes=3).trip().wait(30.0)
+    for _ in range(3):
+        bench.governor.popped("a", bench.now)
+    bench.permit()
+    assert bench.peek().reason == "transit"
+
+
+def test_a_hold_is_told_before_what_is_in_transit():
+    bench = paced(Bench())
+    bench.governor.popped("a", bench.now)
+    bench.governor.hold("a", bench.now + 5.0)
+    assert bench.peek() == Hold(bench.now + 5.0, "told")
+
+
+def test_what_never_asked_is_not_counted_again_with_the_next_one():
+    bench = Bench(circuit_probes=2).trip().wait(30.0)
+    bench.governor.popped("a", bench.now)
+    bench.wait(2.0)
+    bench.governor.popped("a", bench.now)
+    assert bench.peek() is None
 
 
 def test_a_paced_target_has_one_in_transit_however_many_probes_may_go():

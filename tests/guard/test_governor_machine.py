@@ -66,21 +66,19 @@ class Seen:
 
     state: State
     generation: int
-    inner: tuple[object, ...]
 
 
-def inside(circuit):
+def inside(circuit, now):
     if circuit is None:
         return ()
     plain = (name for name in Circuit.__slots__ if name not in {"_ring", "_leases"})
-    return (*(getattr(circuit, name) for name in plain), dict(circuit._leases), list(circuit._ring._counts))
+    counts = [circuit._ring.at_most(series, now) for series in range(4)]
+    return (*(getattr(circuit, name) for name in plain), dict(circuit._leases), counts)
 
 
 def look(gate):
-    circuit = gate.circuit if gate is not None else None
-    if circuit is None:
-        return Seen(State.CLOSED, 0, ())
-    return Seen(circuit.state, circuit.generation, inside(circuit))
+    circuit = gate.circuit
+    return Seen(State.CLOSED, 0) if circuit is None else Seen(circuit.state, circuit.generation)
 
 
 def reachable(state, changes):
@@ -151,10 +149,10 @@ class GovernorMachine(RuleBasedStateMachine):
     def watch(self):
         """Every change since the last look is one that the table knows."""
         for name, gate in self.gates().items():
-            before, after = self.seen.get(name, Seen(State.CLOSED, 0, ())), look(gate)
+            before, after = self.seen.get(name, Seen(State.CLOSED, 0)), look(gate)
             if before.generation > after.generation:
                 assert before.state is State.CLOSED, f"{name} was forgotten while it was {before.state}"
-                before = Seen(State.CLOSED, 0, ())
+                before = Seen(State.CLOSED, 0)
             changes = after.generation - before.generation
             assert after.state in reachable(before.state, changes), (name, before.state, after.state, changes)
             self.seen[name] = after
@@ -162,7 +160,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def ask(self, target, **how):
         endpoint = PATHS[target]
         told = self.governor.peek(target, self.now, endpoint)
-        before = {name: inside(gate.circuit) for name, gate in self.gates().items()}
+        before = {name: inside(gate.circuit, self.now) for name, gate in self.gates().items()}
         pace = {name: gate.pacer and gate.pacer.free_at() for name, gate in self.gates().items()}
         answer = self.governor.admit(target, self.now, endpoint=endpoint, lease=LEASE, **how)
         if told is None:
@@ -173,7 +171,9 @@ class GovernorMachine(RuleBasedStateMachine):
             self.admitted(answer)
         else:
             gates = self.gates()
-            assert {name: inside(gates[name].circuit) for name in before} == before, "a denial changes nothing"
+            assert {name: inside(gates[name].circuit, self.now) for name in before} == before, (
+                "a denial changes nothing"
+            )
             assert {name: gates[name].pacer and gates[name].pacer.free_at() for name in pace} == pace
         if isinstance(answer, Hold):
             assert answer.until > self.now
@@ -266,12 +266,14 @@ class GovernorMachine(RuleBasedStateMachine):
             for name, generation in zip(names, (permit.generation, permit.endpoint_generation), strict=False)
             if self.circuit(name) is not None and self.circuit(name).generation != generation
         ]
-        before = {name: inside(self.circuit(name)) for name in stale}
+        before = {name: inside(self.circuit(name), self.now) for name in stale}
         for name in before:
             assert permit not in self.circuit(name)._leases, "a lease does not outlive its generation"
         self.governor.report(permit, outcome, self.now, fresh=fresh)
         for name in stale:
-            assert inside(self.circuit(name)) == before[name], "an answer of an earlier generation changes nothing"
+            assert inside(self.circuit(name), self.now) == before[name], (
+                "an answer of an earlier generation changes nothing"
+            )
         self.note_hold(permit, outcome)
         self.watch()
 
@@ -297,10 +299,12 @@ class GovernorMachine(RuleBasedStateMachine):
             return
         permit = self.ended[index % len(self.ended)]
         self.settle_time()
-        before = {name: (inside(gate.circuit), gate.hold_until) for name, gate in self.gates().items()}
+        before = {name: (inside(gate.circuit, self.now), gate.hold_until) for name, gate in self.gates().items()}
         self.governor.report(permit, outcome, self.now)
         self.governor.cancel(permit, self.now)
-        assert {name: (inside(gate.circuit), gate.hold_until) for name, gate in self.gates().items()} == before
+        assert {
+            name: (inside(gate.circuit, self.now), gate.hold_until) for name, gate in self.gates().items()
+        } == before
 
     @rule(index=st.integers(0, 50))
     def one_is_cancelled(self, index):
