@@ -13,7 +13,8 @@ from scrapy.utils.reactor import install_reactor
 
 install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
+from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.test import get_crawler
@@ -111,15 +112,76 @@ class Client:
 
     async def failures(self):
         """What each failure takes, and the sockets that are left."""
-        slowest, left = 0.0, {}
+        slowest, waiting, left = 0.0, 0, {}
         for name in self.job["scripts"]:
             fds, start = sockets(), time.perf_counter()
             await asyncio.gather(*(self.get(host=f"{name}.test") for _ in range(5)))
-            slowest = max(slowest, time.perf_counter() - start)
+            took = time.perf_counter() - start
+            slowest, waiting = max(slowest, took), waiting + (took > 0.9 * self.job["timeout"])
             await asyncio.sleep(0.1)
             if sockets() > fds:
                 left[name] = sockets() - fds
-        return {"slowest": slowest, "leaking": len(left)}
+        return {"slowest": slowest, "waiting": waiting, "leaking": len(left)}
+
+    async def silent(self):
+        """One request, a silence, and what the next one meets."""
+        await self.get()
+        await asyncio.sleep(self.job["idle"])
+        start = time.perf_counter()
+        await self.get()
+        return {"seconds": time.perf_counter() - start}
+
+
+class Pages(Spider):
+    """The same page so many times."""
+
+    name = "pages"
+
+    async def start(self):
+        job = self.crawler.settings.getdict("JOB")
+        proxy = f"http://s0:x@127.0.0.1:{job['proxy']}"
+        meta = {} if job["handler"] == "add-on" else {"proxy": proxy}
+        for number in range(job["requests"]):
+            yield Request(f"https://localhost:{job['origin']}/?{number}", meta=dict(meta))
+
+    def parse(self, response):
+        yield {"size": len(response.body)}
+
+
+async def crawl(job):
+    """Seconds that a whole crawl takes from its opening to its end."""
+    settings = {
+        "JOB": job,
+        "LOG_LEVEL": "ERROR",
+        "TELNETCONSOLE_ENABLED": False,
+        "CONCURRENT_REQUESTS": 16,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    }
+    if job["handler"] == "ours":
+        settings["DOWNLOAD_HANDLERS"] = {"https": HANDLERS["ours"]}
+    if job["handler"] == "add-on":
+        settings |= {
+            "ADDONS": {"scrapy_resiproxy.Addon": 500},
+            "RESIPROXY_PROXY": f"http://user-{{session}}:x@127.0.0.1:{job['proxy']}",
+            "RESIPROXY_SESSIONS_PER_TARGET": 1,
+        }
+    crawler = AsyncCrawlerRunner(settings).create_crawler(Pages)
+    moments = []
+
+    def note():
+        moments.append((time.perf_counter(), time.process_time()))
+
+    crawler.signals.connect(note, signals.engine_started)
+    crawler.signals.connect(note, signals.engine_stopped)
+    await crawler.crawl_async()
+    (wall, cpu), (wall_end, cpu_end) = moments
+    stats = crawler.stats
+    return {
+        "wall": wall_end - wall,
+        "cpu": cpu_end - cpu,
+        "pages": stats.get_value("item_scraped_count", 0),
+        "tunnels": stats.get_value("resiproxy/tunnel/opened_count", "-"),
+    }
 
 
 def resident():
@@ -131,6 +193,8 @@ def sockets():
 
 
 async def main(job):
+    if job["name"] == "crawl":
+        return await crawl(job)
     client = Client(job)
     result = await getattr(client, job["name"])()
     transport = getattr(client.handler, "_transport", None)

@@ -1,137 +1,40 @@
-"""What warm tunnels save, with stock Scrapy beside them: ``python benchmarks/tunnels.py [--scale 5] [--seconds 60]``.
+"""What warm tunnels save, with stock Scrapy beside them: ``python benchmarks/tunnels.py [--scale 5] [--seconds 240]``.
 
 Everything runs on loopback: an https origin with a chain of three certificates, a CONNECT relay that closes idle
 tunnels and counts every byte, and a crawling process for each handler. Times are scaled: at ``--scale 5`` a proxy's ten
-idle seconds are two. Loopback has no latency; read ratios, not seconds.
+idle seconds are two. Loopback has no latency; read ratios, not seconds. ``--minutes 10`` adds ten real minutes through
+tinyproxy and squid with nginx behind them, which must be installed.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import importlib.util
 import json
 import os
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tunnel")]
 
 from blocking_servers import SocksRelay
+from real_programs import Programs
 from scripted_proxy import SCRIPTS, ScriptedProxy
 from tunnel_kit import certificates
+from tunnel_network import Network
 
 from scrapy_resiproxy.tunnel.probe import judge, try_both
 from scrapy_resiproxy.tunnel.probe_wire import Port, Target
 
 IDLE, EVERY, SESSIONS, LIFE = 10.0, 12.7, 6, 480.0
 """The field report: a proxy that closes after ten idle seconds, six sessions, a request of each every 12.7 s."""
-BODY = b"x" * 3600
-
-
-@dataclass
-class Tunnel:
-    up: int = 0
-    down: int = 0
-    open: bool = True
-
-
-class Network:
-    """The origin and the relays, in a thread of their own."""
-
-    def __init__(self, pem):
-        self.loop = asyncio.new_event_loop()
-        self.requests = {"GET": 0, "HEAD": 0, "POST": 0}
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pem)
-        self.origin = (
-            self._run(asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)).sockets[0].getsockname()[1]
-        )
-
-    def _run(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
-
-    async def _serve(self, reader, writer):
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = next((int(h[15:]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length:")), 0)
-                await reader.readexactly(size)
-                method = head.split(b" ")[0].decode()
-                self.requests[method] += 1
-                # As long as the head that nginx sends with a page.
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nServer: origin/1.22.1\r\nDate: Mon, 30 Nov 2026 10:00:00 GMT\r\n"
-                    b"Content-Type: text/html\r\nContent-Length: %d\r\nLast-Modified: Mon, 30 Nov 2026 09:00:00 GMT\r\n"
-                    b'Connection: keep-alive\r\nETag: "692c1234-e10"\r\nAccept-Ranges: bytes\r\n\r\n'
-                    % len(BODY)
-                    + (BODY if method != "HEAD" else b"")
-                )
-                await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            writer.close()
-
-    def relay(self, idle=None, *, kill=False):
-        relay = Relay(self.origin, idle, kill)
-        relay.port = self._run(asyncio.start_server(relay.serve, "127.0.0.1", 0)).sockets[0].getsockname()[1]
-        return relay
-
-
-class Relay:
-    """A CONNECT proxy. *idle*: seconds of silence until it closes. *kill*: cut the second request on a tunnel."""
-
-    def __init__(self, origin, idle, kill):
-        self.origin, self.idle, self.kill = origin, idle, kill
-        self.tunnels = []
-
-    async def serve(self, reader, writer):
-        tunnel = Tunnel()
-        try:
-            tunnel.up += len(await reader.readuntil(b"\r\n\r\n"))
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.origin)
-            grant = b"HTTP/1.1 200 Connection established\r\n\r\n"
-            writer.write(grant)
-            tunnel.down += len(grant)
-            self.tunnels.append(tunnel)
-            await self._carry(tunnel, (reader, far_writer), (far_reader, writer))
-            far_writer.close()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        tunnel.open = False
-        writer.close()
-
-    async def _carry(self, tunnel, up, down):
-        last = [time.monotonic()]
-
-        async def pump(reader, writer, direction):
-            while data := await reader.read(65536):
-                now = time.monotonic()
-                if self.kill and direction == "up" and tunnel.down > 8000 and now - last[0] > 0.005:
-                    return
-                last[0] = now
-                setattr(tunnel, direction, getattr(tunnel, direction) + len(data))
-                writer.write(data)
-
-        pumps = [asyncio.ensure_future(pump(*up, "up")), asyncio.ensure_future(pump(*down, "down"))]
-        while not any(p.done() for p in pumps):
-            silent = time.monotonic() - last[0]
-            if self.idle is not None and silent >= self.idle:
-                break
-            wait = None if self.idle is None else self.idle - silent
-            await asyncio.wait(pumps, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
-        for p in pumps:
-            p.cancel()
-
-    @property
-    def bytes(self):
-        return sum(t.up + t.down for t in self.tunnels)
+HANDLERS = ("stock", "ours")
 
 
 def client(name, handler, proxy, origin, *, env=None, **job):
@@ -153,7 +56,7 @@ def result(process):
 
 
 def show(case, stock, ours):
-    print(f"{case:<58} {stock:>22}   {ours:>22}", flush=True)
+    print(f"{case:<68} {stock:>16}   {ours:>22}", flush=True)
 
 
 def exchange_bytes(network):
@@ -195,7 +98,7 @@ def steady(network, scale, seconds):
     print(f"\n{requests} requests over {seconds:g} s at x{scale:g}, {payload:,.0f} bytes of request and response each")
     stock = relays["stock"]
     for name in ("T/3", "0.7 T", "no pings"):
-        show(f"tunnels, {name}", len(stock.tunnels), len(relays[name].tunnels))
+        show(f"tunnels, {name}", *(_per_hour(r, seconds * scale) for r in (stock, relays[name])))
         show(
             f"bytes per tunnel, {name}",
             f"{stock.bytes / len(stock.tunnels):,.0f}",
@@ -209,14 +112,20 @@ def steady(network, scale, seconds):
         show(f"failed requests, {name}", results["stock"]["failed"], results[name]["failed"])
     full = (stock.bytes - payload * requests) / len(stock.tunnels)
     again = relays["no pings"].tunnels
-    resumed = sorted(t.up + t.down - payload for t in again)[len(again) // 2]
-    show("bytes of a reconnect beside its request", f"{full:,.0f}", f"{resumed:,.0f}")
+    resumed = statistics.median(t.up + t.down - payload for t in again)
+    show("bytes of a reconnect beside its request, no pings", f"{full:,.0f}", f"{resumed:,.0f}")
+    count = results["no pings"]["stats"]["resumed_count"]
+    show(f"  TLS resumed, of {len(again) - SESSIONS} reconnects", 0, count)
+
+
+def _per_hour(relay, seconds):
+    return f"{len(relay.tunnels)} ({len(relay.tunnels) * 3600 / seconds:,.0f}/h)"
 
 
 def burst(network, scale):
     """Eight at once, then one every two seconds (scaled): who stays open?"""
     counts = {}
-    for handler in ("stock", "ours"):
+    for handler in HANDLERS:
         relay = network.relay(IDLE / scale)
         process = client(
             "burst",
@@ -236,7 +145,7 @@ def burst(network, scale):
 def failures(scripts):
     found = {}
     with ScriptedProxy() as port:
-        for handler in ("stock", "ours"):
+        for handler in HANDLERS:
             found[handler] = result(
                 client(
                     "failures",
@@ -249,16 +158,17 @@ def failures(scripts):
                 )
             )
     for key, text in (
-        ("slowest", "slowest of 20 failures (download 4 s, connect 1 s)"),
-        ("leaking", "failures that leave a socket open"),
+        ("slowest", "slowest of 20 failures of CONNECT (download timeout 4 s, ours 1 s)"),
+        ("waiting", "  failures that take the whole download timeout"),
+        ("leaking", "  failures that leave a socket open"),
     ):
-        show(text, *(f"{found[h][key]:.1f} s" if key == "slowest" else found[h][key] for h in ("stock", "ours")))
+        show(text, *(f"{found[h][key]:.1f} s" if key == "slowest" else found[h][key] for h in HANDLERS))
 
 
 def dying(network, requests):
     for method, body, count in (("GET", "", requests), ("POST", "x", requests // 10)):
         lines, seen = {}, {}
-        for handler in ("stock", "ours"):
+        for handler in HANDLERS:
             before = network.requests[method]
             relay = network.relay(kill=True)
             lines[handler] = result(
@@ -269,9 +179,22 @@ def dying(network, requests):
         show(f"  seen by the origin, of {count} {method}s", seen["stock"], seen["ours"])
 
 
+def silent(network):
+    """The proxy forgets a tunnel after a second and says nothing: what the next request meets."""
+    found = {}
+    for handler in HANDLERS:
+        relay = network.relay(drop=1.0)
+        settings = {"RESIPROXY_TUNNEL_IDLE_TIMEOUT": 4.5}
+        found[handler] = result(
+            client("silent", handler, relay.port, network.origin, timeout=6, idle=4, settings=settings)
+        )
+    told = (f"{found[h]['seconds']:.1f} s, {'failed' if found[h]['failed'] else 'good'}" for h in HANDLERS)
+    show("request on a tunnel that was silently dropped (timeout 6 s)", *told)
+
+
 def memory(network, ca, tunnels):
     each = {}
-    for handler in ("stock", "ours"):
+    for handler in HANDLERS:
         each[handler] = result(
             client(
                 "memory",
@@ -283,7 +206,7 @@ def memory(network, ca, tunnels):
                 env={"SSL_CERT_FILE": ca},
             )
         )["bytes_each"]
-    show("memory per idle verified tunnel", *(f"{each[h] / 1000:,.0f} kB" for h in ("stock", "ours")))
+    show("memory per idle verified tunnel", *(f"{each[h] / 1000:,.0f} kB" for h in HANDLERS))
 
 
 def flood(network, rounds):
@@ -304,17 +227,73 @@ def flood(network, rounds):
                 )
             )
     failed = sum(run.pop("failed") for found in times.values() for run in found)
-    stock, ours = (min(run["seconds"] for run in times[h]) for h in ("stock", "ours"))
+    stock, ours = (min(run["seconds"] for run in times[h]) for h in HANDLERS)
     assert not failed, f"{failed} requests failed"
     show("3,200 requests, 16 at once, handlers alone", f"{stock:.2f} s", f"{ours:.2f} s (x {ours / stock:.2f})")
 
 
+def crawl(network, pages, rounds):
+    """A whole crawl, 16 at once, one sticky session. Stock and ours take turns, and each round is compared."""
+    kinds = {"stock": "stock", "ours": "handler alone", "add-on": "whole add-on"}
+    runs = {kind: [] for kind in kinds}
+    for number in range(rounds):
+        for kind in reversed(kinds) if number % 2 else kinds:
+            runs[kind].append(result(client("crawl", kind, network.relay().port, network.origin, requests=pages)))
+    for kind in ("ours", "add-on"):
+        for what in ("wall", "cpu"):
+            stock, ours = ([run[what] for run in runs[k]] for k in ("stock", kind))
+            ratio = statistics.median(b / a for a, b in zip(stock, ours, strict=True))
+            name = f"crawl of {pages:,} pages, 16 at once, {kinds[kind]}: {what}"
+            show(name, f"{statistics.median(stock):.2f} s", f"{statistics.median(ours):.2f} s (x {ratio:.2f})")
+    show("  pages, tunnels", *(f"{runs[k][0]['pages']}, {runs[k][0]['tunnels']}" for k in ("stock", "add-on")))
+
+
 def trap(network):
-    server, start = SocksRelay(network.origin, stop="silence"), time.perf_counter()
-    port, target = Port("127.0.0.1", server.port), Target("localhost", network.origin, "/")
-    kind = judge(try_both(port, target, 5.0), port, target).kind
+    server = SocksRelay(network.origin, stop="silence")
+    _name_it("SOCKS5 port that carries nothing, named by the probe", server.port, network.origin)
     server.close()
-    show("SOCKS5 port that carries nothing, named by the probe", "-", f"{kind} {time.perf_counter() - start:.1f} s")
+    if importlib.util.find_spec("pproxy") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Programs(Path(folder))
+        listening, nobody = programs._port(), programs._port()
+        command = [sys.executable, "-m", "pproxy", "-l", f"socks5://127.0.0.1:{listening}"]
+        programs._run(command, programs._home("pproxy"), listening)
+        _name_it("  pproxy, which says yes to a target that refuses it", listening, nobody)
+        programs.stop()
+
+
+def _name_it(text, port, origin):
+    start, port, target = time.perf_counter(), Port("127.0.0.1", port), Target("localhost", origin, "/")
+    kind = judge(try_both(port, target, 5.0), port, target).kind
+    show(text, "-", f"{kind} {time.perf_counter() - start:.1f} s")
+
+
+def minutes(network, pem, length):
+    """The field report in real time, through real proxies whose idle timeout is ten seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Programs(Path(folder))
+        origin = programs.nginx(pem)
+        fronts, running = {}, {}
+        for proxy in ("tinyproxy", "squid"):
+            for handler in HANDLERS:
+                front = fronts[proxy, handler] = network.forward(getattr(programs, proxy)(timeout=10))
+                running[proxy, handler] = client(
+                    "steady",
+                    handler,
+                    front.port,
+                    origin,
+                    every=EVERY,
+                    sessions=SESSIONS,
+                    seconds=60 * length,
+                    settings={"RESIPROXY_TUNNEL_IDLE_TIMEOUT": IDLE, "RESIPROXY_TUNNEL_MAX_AGE": 3600},
+                )
+        failed = {name: result(process)["failed"] for name, process in running.items()}
+        programs.stop()
+    for proxy in ("tinyproxy", "squid"):
+        show(f"{length:g} minutes through {proxy}: tunnels", *(len(fronts[proxy, h].tunnels) for h in HANDLERS))
+        show("  bytes", *(f"{fronts[proxy, h].bytes:,}" for h in HANDLERS))
+        show("  failed requests", *(failed[proxy, h] for h in HANDLERS))
 
 
 def _with_the_worlds_authorities(ca):
@@ -325,28 +304,36 @@ def _with_the_worlds_authorities(ca):
     return str(bundle)
 
 
+JOBS = ("trap", "crawl", "flood", "memory", "burst", "failures", "dying", "silent", "steady")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=5.0, help="how much faster than the field report (5)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="length of the steady run; 240 is the report's")
-    parser.add_argument("--only", nargs="*", default=[], help="steady burst failures dying memory flood trap")
+    parser.add_argument("--seconds", type=float, default=240.0, help="length of the steady run (240)")
+    parser.add_argument("--minutes", type=float, default=0.0, help="real minutes through real proxies (none)")
+    parser.add_argument("--only", nargs="*", default=[], help="some of: " + " ".join(JOBS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        pki = certificates(Path(folder))
+        # About 4 kB of certificates, as sites have.
+        pki = certificates(Path(folder), authority_bits=4096)
         network = Network(pki.good)
         jobs = {
             "trap": lambda: trap(network),
+            "crawl": lambda: [crawl(network, 320, 7), crawl(network, 1600, 3)],
             "flood": lambda: flood(network, 3),
             "memory": lambda: memory(network, _with_the_worlds_authorities(pki.ca), 50),
             "burst": lambda: burst(network, options.scale),
             "failures": lambda: failures(list(SCRIPTS)),
             "dying": lambda: dying(network, 1000),
+            "silent": lambda: silent(network),
             "steady": lambda: steady(network, options.scale, options.seconds),
         }
         show("", "stock Scrapy", "warm tunnels")
-        for name, job in jobs.items():
-            if not options.only or name in options.only:
-                job()
+        for name in options.only or JOBS:
+            jobs[name]()
+        if options.minutes:
+            minutes(network, pki.good, options.minutes)
 
 
 if __name__ == "__main__":

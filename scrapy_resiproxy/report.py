@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scrapy_resiproxy.tally import Counts, Tally
+    from scrapy_resiproxy.tunnel.totals import Figures
 
 MEGABYTE = 1e6
 GIGABYTE = 1e9
+KILOBYTE = 1e3
 
 ADVICE = {
     ("transient", "target"): "the site fails: nothing to do but wait, it is probed",
@@ -104,14 +107,38 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
-def cost_line(counts: Counts, price_per_gb: float, overhead_bytes: int = 0) -> str:
-    """What the bytes cost: per 1,000 good pages, and the share that bought nothing. Bodies only, so an estimate."""
-    total = counts.bytes_ok + counts.bytes_bad + overhead_bytes
-    wasted = counts.bytes_bad + overhead_bytes
+def tunnel_line(figures: Figures) -> str:
+    """How many tunnels were opened, what each carried, and how much of it was no page."""
+    handshakes, pings = figures.share(figures.handshake_bytes), figures.share(figures.ping_bytes)
+    return (
+        f"Tunnels (a vendor's bill may call them sessions): {figures.opened} opened, {figures.per_hour:,.0f} per hour, "
+        f"{figures.bytes_each / KILOBYTE:,.1f} kB each; overhead {figures.overhead_ratio:.1%} of their bytes "
+        f"({handshakes:.1%} handshakes, {pings:.1%} pings)."
+    )
+
+
+def cost_line(counts: Counts, price_per_gb: float, figures: Figures | None = None) -> str:
+    """What the bytes cost: per 1,000 good pages, and the share that bought nothing, by what it went for.
+
+    Bodies, handshakes and pings only, so an estimate.
+    """
+    fake = (counts.bytes_by_class or {}).get("identity", 0)
+    wasted = {"fake pages": fake, "other failed answers": counts.bytes_bad - fake}
+    if figures is not None:
+        wasted |= {"handshakes": figures.handshake_bytes, "pings": figures.ping_bytes}
+    lost = sum(wasted.values())
+    total = counts.bytes_ok + lost
     cost = total / GIGABYTE * price_per_gb
-    per_page = f"{cost / counts.valid * 1000:.4g} per 1,000 good pages" if counts.valid else "no good page"
-    share = wasted / total if total else 0.0
-    return f"Estimated cost {cost:.4g} ({total / MEGABYTE:.1f} MB): {per_page}; {share:.0%} of it bought nothing."
+    per_page = f"{_amount(cost / counts.valid * 1000)} per 1,000 good pages" if counts.valid else "no good page"
+    share = lost / total if total else 0.0
+    parts = ", ".join(f"{name} {_amount(size / GIGABYTE * price_per_gb, 2)}" for name, size in wasted.items() if size)
+    nothing = f"{share:.0%} of it bought nothing" + (f" ({parts})" if parts else "")
+    return f"Estimated cost {_amount(cost)} ({total / MEGABYTE:.1f} MB): {per_page}; {nothing}."
+
+
+def _amount(money: float, digits: int = 4) -> str:
+    """To so many digits, never as a power of ten."""
+    return f"{Decimal(f'{money:.{digits}g}'):f}"
 
 
 def stats_of(counts: Counts) -> dict[str, Any]:

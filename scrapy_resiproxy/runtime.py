@@ -6,6 +6,7 @@ import logging
 import random
 import secrets
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_resiproxy.settings import Config
+    from scrapy_resiproxy.tunnel.totals import Figures
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +67,10 @@ class Runtime:
         self.validators = _validators(config)
         self.pool: SessionPool | None = None
         self.tally = Tally()
-        self.active: dict[str, int] = {}
-        """Requests in the downloader by slot."""
+        self.now: Callable[[], float] = time.monotonic  # noqa: TID251 - the one clock
+        """Monotonic seconds, for everything that lasts."""
+        self.wall: Callable[[], float] = time.time  # noqa: TID251 - the one clock
+        """Wall-clock seconds since the epoch, for dates and records."""
         self.queues: list[Any] = []
         """The GuardedPriorityQueue instances of this crawl: the memory queue first."""
         self.wake_at: Callable[[float], None] = lambda when: None  # noqa: ARG005
@@ -79,12 +83,10 @@ class Runtime:
             config.target_key(host) for host, entry in config.targets.items() if entry.direct
         )
         """Targets that no proxy stands before."""
-        self.plan_refused = False
-        """The gateway itself refuses us: nothing more goes through it in this run."""
-        self.flights: WeakKeyDictionary[Request, Any] = WeakKeyDictionary()
-        """The attempts on their way, by request."""
-        self.tunnel_overhead: Callable[[], int] = lambda: 0
-        """Bytes of handshakes and pings; set by the tunnel's download handler."""
+        self.gateway_ended: str | None = None
+        """Why nothing more goes through the gateway in this run; None while something may."""
+        self.tunnel_figures: Callable[[], Figures | None] = lambda: None
+        """What our tunnels came to; set where they are in use."""
         self.on_session_closed: list[Callable[[str], None]] = []
         """Called with the alias of every session that has ended."""
         self._ids = 0
@@ -127,13 +129,9 @@ class Runtime:
                 SECRETS.register(secret)
             install_log_redaction()
 
-    def now(self) -> float:
-        """Monotonic seconds, for everything that lasts."""
-        return time.monotonic()  # noqa: TID251 - the one clock
-
-    def wall(self) -> float:
-        """Wall-clock seconds since the epoch, for dates and records."""
-        return time.time()  # noqa: TID251 - the one clock
+    def wall_at(self, moment: float) -> float:
+        """What the wall clock says at *moment*, which is a time of :attr:`now`."""
+        return self.wall() + moment - self.now()
 
     def new_id(self) -> str:
         """An id for one request's life: unique over processes, cheap, and no secret."""
@@ -142,12 +140,17 @@ class Runtime:
 
     def target_of(self, request: Request, host: str) -> str:
         """The name under which *request* is guarded."""
-        return str(request.meta.get(META_TARGET) or self.config.target_key(host))
+        named = request.meta.get(META_TARGET)
+        if named:
+            return str(named)
+        # Most crawls have no entry at all, and this is asked twice for every request.
+        return self.config.target_key(host) if self.config.targets else host
 
-    def fingerprint(self, request: Request) -> bytes:
-        """What Scrapy's dupefilter knows *request* by; it remembers what it computed."""
+    @cached_property
+    def fingerprint(self) -> Callable[[Request], bytes]:
+        """Returns what Scrapy's dupefilter knows a request by; Scrapy remembers what it computed."""
         assert self.crawler.request_fingerprinter is not None
-        return self.crawler.request_fingerprinter.fingerprint(request)
+        return self.crawler.request_fingerprinter.fingerprint
 
     def key_of(self, request: Request) -> str:
         """The name of a page, stable over retries and replays: ``resiproxy_key``, else the fingerprint."""
@@ -167,6 +170,10 @@ class Runtime:
         """The gateway that every session goes through, where there is one: it has a circuit of its own."""
         return None if self.pool is None or self.pool.is_list else self.pool.endpoint
 
+    def endpoint_of(self, target: str) -> str | None:
+        """The gateway on the way to *target*; None where there is none, or where *target* goes direct."""
+        return None if target in self.direct_targets else self.endpoint
+
     @property
     def observing(self) -> bool:
         return self.config.general.mode == "observe"
@@ -183,18 +190,23 @@ class Runtime:
 
     def has_ended(self, target: str) -> bool:
         """Whether nothing more is sent to *target* in this run."""
-        return target in self.ended_targets or (self.plan_refused and target not in self.direct_targets)
+        return target in self.ended_targets or (self.gateway_ended is not None and target not in self.direct_targets)
 
     def is_held(self, host: str) -> bool:
         """Whether nothing may be sent to *host* at present."""
-        return self.governor.peek(self.config.target_key(host), self.now(), self.endpoint) is not None
+        target = self.config.target_key(host)
+        return self.governor.peek(target, self.now(), self.endpoint_of(target)) is not None
 
     def has_work(self, host: str) -> bool:
-        """Whether anything for *host* is on its way or waits."""
+        """Whether anything for *host* is in the downloader or waits."""
         target = self.config.target_key(host)
-        return bool(
-            self.active.get(host) or self.room.count(target) or self.pending(target) is None or self.pending(target)
-        )
+        pending = self.pending(target)
+        return bool(self._downloading(host) or self.room.count(target) or pending is None or pending)
+
+    def _downloading(self, slot: str) -> bool:
+        engine = self.engine
+        found = engine.downloader.slots.get(slot) if engine is not None else None
+        return bool(found and found.active)
 
     def pending(self, target: str) -> int | None:
         """How many requests of *target* wait in our priority queues; None when they are not in use."""

@@ -70,13 +70,15 @@ with open(os.environ["CRAWL_STATS"], "w") as file:
     json.dump({key: value for key, value in stats.items() if isinstance(value, (int, float, str))}, file)
 """
 
+PATIENCE = 240.0
+"""Seconds after which a crawl hangs."""
 BASE_SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_resiproxy.Addon": 500},
     "LOG_LEVEL": "DEBUG",
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
     "ROBOTSTXT_OBEY": False,
-    "DOWNLOAD_TIMEOUT": 10,
+    "DOWNLOAD_TIMEOUT": 60,
 }
 
 
@@ -129,7 +131,7 @@ class RunningCrawl:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def wait(self, timeout: float = 120) -> Crawled:
+    def wait(self, timeout: float = PATIENCE) -> Crawled:
         try:
             self.crawled.returncode = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -185,5 +187,5 @@ def start_crawl(
 
 def crawl(directory: Path, urls: list[str] = [], settings: dict[str, Any] | None = None, **more: Any) -> Crawled:  # noqa: B006
     """Run a crawl to its end."""
-    timeout = more.pop("timeout", 120)
+    timeout = more.pop("timeout", PATIENCE)
     return start_crawl(directory, urls, settings, **more).wait(timeout)

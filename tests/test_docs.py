@@ -205,7 +205,7 @@ def written_stats() -> set[str]:
     crawler = get_crawler(settings_dict={"RESIPROXY_PROXY": "http://u-{session}:p@127.0.0.1:1", "LOG_ENABLED": False})
     extension = ResiproxyExtension.from_crawler(crawler)
     for counts in extension.runtime.tally.both("shop.example"):
-        counts.requests = 2
+        counts.firsts = 2
         counts.judge(OK, 10, fresh=True)
         counts.judge(Outcome(OutcomeClass.IDENTITY, "challenge"), 10, fresh=True)
     extension.crawl.office.reasons["terminal"] = 1
@@ -240,7 +240,7 @@ def tunnel_stats() -> set[str]:
     totals = Totals(0.0)
     totals.refused(407)
     tls, traffic = SimpleNamespace(resumed=True), SimpleNamespace(total=10)
-    totals.gone(SimpleNamespace(close_reason="idle", tls=tls, traffic=traffic, pings=1, payload_bytes=5))
+    totals.gone(SimpleNamespace(close_reason="idle", tls=tls, traffic=traffic, pings=1, ping_bytes=1, payload_bytes=5))
     return {f"tunnel/{key}" for key in totals.stats(1.0, [], 1)}
 
 

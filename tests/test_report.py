@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
-from scrapy_resiproxy.report import Sickness, aligned, cost_line, sick_line, stats_of, table
-from scrapy_resiproxy.tally import Counts, Tally
+from scrapy_resiproxy.report import Sickness, aligned, cost_line, sick_line, stats_of, table, tunnel_line
+from scrapy_resiproxy.tally import AllCounts, Counts, Tally
+from scrapy_resiproxy.tunnel.totals import Figures
 
 REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
 
 
-def counts() -> Counts:
-    found = Counts(requests=10, firsts=8, retries=2, asked=3, letters=1)
+def counts() -> AllCounts:
+    found = AllCounts(firsts=8, retries=2, asked=3, letters=1)
     for _ in range(6):
         found.judge(OK, 1_000_000, fresh=False)
     for fresh in (True, True, False, False):
@@ -33,14 +34,14 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_our_own_network_is_called_so() -> None:
-    found = Counts()
+    found = AllCounts()
     found.judge(Outcome(OutcomeClass.TRANSIENT, "network_down", Blame.LOCAL), 0, fresh=True)
     assert "(fault of the network)" in sick_line(Sickness("a", "failing", None, 0, None, None, None, None), found)
 
 
 def test_the_table_begins_with_the_worst_and_ends_with_all() -> None:
     tally = Tally()
-    tally.targets |= {"good.example": Counts(requests=1, judged=1, valid=1), "bad.example": counts()}
+    tally.targets |= {"good.example": Counts(), "bad.example": counts()}
     tally.total = counts()
     lines = table(tally, most=5)
     assert [line.split()[0] for line in lines] == ["target", "bad.example", "good.example", "all"]
@@ -53,9 +54,40 @@ def test_columns_stand_below_each_other() -> None:
 
 def test_the_cost_is_told_for_a_thousand_good_pages_and_for_nothing() -> None:
     assert cost_line(counts(), 4.0) == (
-        "Estimated cost 0.032 (8.0 MB): 5.333 per 1,000 good pages; 25% of it bought nothing."
+        "Estimated cost 0.032 (8.0 MB): 5.333 per 1,000 good pages; 25% of it bought nothing (fake pages 0.008)."
     )
     assert "no good page; 0%" in cost_line(Counts(), 4.0)
+
+
+TUNNELS = Figures(opened=18, seconds=240.0, wire_bytes=2_700_000, payload_bytes=2_400_000, ping_bytes=190_000)
+UNAVAILABLE = Outcome(OutcomeClass.TRANSIENT, "unavailable", Blame.TARGET)
+
+
+def test_tunnels_are_told_by_the_hour_and_by_what_each_carried() -> None:
+    assert tunnel_line(TUNNELS) == (
+        "Tunnels (a vendor's bill may call them sessions): 18 opened, 270 per hour, 150.0 kB each; "
+        "overhead 11.1% of their bytes (4.1% handshakes, 7.0% pings)."
+    )
+
+
+def test_what_bought_nothing_is_told_apart() -> None:
+    found = counts()
+    found.judge(UNAVAILABLE, 1_000_000, fresh=False)
+    assert cost_line(found, 4.0, TUNNELS).endswith(
+        "35% of it bought nothing (fake pages 0.008, other failed answers 0.004, handshakes 0.00044, pings 0.00076)."
+    )
+
+
+def test_small_amounts_are_no_powers_of_ten() -> None:
+    found = AllCounts(valid=1, bytes_ok=2_000)
+    assert cost_line(found, 1.0) == (
+        "Estimated cost 0.000002 (0.0 MB): 0.002 per 1,000 good pages; 0% of it bought nothing."
+    )
+
+
+def test_figures_of_no_tunnel_are_no_division_by_nothing() -> None:
+    nothing = Figures(0, 0.0, 0, 0, 0)
+    assert (nothing.per_hour, nothing.bytes_each, nothing.overhead_ratio) == (0.0, 0.0, 0.0)
 
 
 def test_stats_tell_the_demand_for_retries_beside_what_was_sent() -> None:
@@ -65,11 +97,3 @@ def test_stats_tell_the_demand_for_retries_beside_what_was_sent() -> None:
     assert found["valid_ratio"] == 0.6
     assert found["outcome_count/identity"] == found["outcome_reason_count/identity/forbidden"] == 4
     assert found["bytes/identity"] == found["wasted_bytes"] == 2_000_000
-
-
-def test_counts_add_up() -> None:
-    total = Counts()
-    total.add(counts())
-    total.add(counts())
-    assert stats_of(total)["outcome_count/identity"] == 8
-    assert total.bytes_ok == 12_000_000

@@ -149,8 +149,12 @@ def _by_title(body: bytes) -> Outcome | None:
 
 
 def _first(table: Iterable[Mark], body: bytes, end: int) -> Outcome | None:
+    find = body.find
     for mark in table:
-        if mark.on(body, end) and (not mark.bare or is_stub(body, text=mark.bare)):
+        # The first token is looked for right here: most pages hold none, and this runs on every page.
+        if find(mark.tokens[0], 0, end) < 0 or not mark.on(body, end):
+            continue
+        if not mark.bare or is_stub(body, text=mark.bare):
             return _wall(mark.reason, mark.name)
     return None
 

@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 
 from scrapy_resiproxy.tunnel.ledger import Row, read_rows
 from scrapy_resiproxy.tunnel.probe import Verdict, judge, open_line, trusting_context, try_both
-from scrapy_resiproxy.tunnel.probe_idle import measure_silence, measure_warmth
+from scrapy_resiproxy.tunnel.probe_idle import Wait, measure_silence, measure_warmth
 from scrapy_resiproxy.tunnel.probe_report import advice, tell_silence, tell_warmth
 from scrapy_resiproxy.tunnel.probe_wire import Port, StageFailed, Target
 from scrapy_resiproxy.tunnel.spans import Span, compare, describe
@@ -110,7 +110,7 @@ def _with_counter(what: str, measure: Callable[..., Any], *args: Any) -> Any:
         print(f"Measuring {what} ...", flush=True)
         show = lambda left: None  # noqa: E731, ARG005
     try:
-        return measure(*args, perf_counter, show)
+        return measure(*args, Wait(perf_counter, show))
     finally:
         if sys.stderr.isatty():
             print("\r" + " " * 40, end="\r", file=sys.stderr, flush=True)

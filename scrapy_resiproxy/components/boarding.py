@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import Flight, State
     from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
+    from scrapy_resiproxy.sessions.session import Session
 
 
 class Boarding:
@@ -26,6 +27,8 @@ class Boarding:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self.pool = runtime.pool
+        self._open: dict[str, Session] = {}
+        """Sessions that have carried a request and have not ended, by alias."""
 
     def board(self, request: Request, flight: Flight, now: float) -> NoSession | SessionGone | None:
         """Lease a session for *flight* and set it on *request*; what stands in the way, if anything does."""
@@ -45,6 +48,7 @@ class Boarding:
         if not isinstance(lease, Lease):
             return lease
         session = lease.session
+        self._open[session.alias] = session
         flight.lease, flight.owned = lease, True
         # The full URL, and nothing left of another session: HttpProxyMiddleware keeps the old header where the
         # host stays the same.
@@ -92,10 +96,17 @@ class Boarding:
             return self.pool.is_list
         return outcome.class_ is OutcomeClass.IDENTITY or outcome.blame is Blame.SESSION
 
+    def touch(self, alias: str) -> None:
+        """A ping went over the session: its vendor's idle time begins anew, and so does the pool's."""
+        session = self._open.get(alias)
+        if session is not None and self.pool is not None:
+            self.pool.touch(session, self.runtime.now())
+
     def bury_closed(self) -> None:
         """Empty the cookie jars of sessions that have ended, and close their tunnels."""
         assert self.pool is not None
         for session in self.pool.take_closed():
+            self._open.pop(session.alias, None)
             if session.jar is not None:
                 cookies = self.runtime.crawler.get_downloader_middleware(CookiesMiddleware)
                 if cookies is not None:

@@ -17,6 +17,7 @@ from scrapy.http import Response
 from scrapy_resiproxy.components.boarding import Boarding
 from scrapy_resiproxy.components.browser import has_own_proxy, in_browser
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
+from scrapy_resiproxy.components.endings import Endings
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of
 from scrapy_resiproxy.components.judging import Judge
@@ -26,7 +27,7 @@ from scrapy_resiproxy.components.wire import Wire
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.runtime import Runtime
-from scrapy_resiproxy.schedule.waiting import Waiting
+from scrapy_resiproxy.schedule.waiting import HOLD, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,14 +53,16 @@ class Crawl:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        self._usual_lease = runtime.config.general.download_timeout + SEND_MARGIN
         self.office = DeadLetterOffice(runtime)
         self.rescheduler = Rescheduler(runtime)
         self.sessions = Boarding(runtime)
         self.judge = Judge(runtime)
         self.events = Events(runtime, self.rescheduler)
-        self.verdicts = Verdicts(runtime, self.office, self.rescheduler, self.sessions, self.events)
-        self.wire = Wire(runtime, self.verdicts.resettle)
-        self.verdicts.wire = self.wire
+        self.wire = Wire(runtime, self.events)
+        self.endings = Endings(runtime, self.office, self.rescheduler, self.wire)
+        self.verdicts = Verdicts(runtime, self.rescheduler, self.sessions, self.events, self.wire, self.endings)
+        self.wire.resettle = self.verdicts.resettle
         self.rescheduler.hops = self.wire.redirected
         self.at_end: list[Callable[[], None]] = []
         """Called when everything has been written."""
@@ -101,8 +104,9 @@ class Crawl:
         return True
 
     def lease_time(self, request: Request) -> float:
-        timeout = request.meta.get("download_timeout") or self.runtime.config.general.download_timeout
-        return float(timeout) + SEND_MARGIN
+        """Seconds until its permit is taken back, if nobody has ended it."""
+        timeout = request.meta.get("download_timeout")
+        return self._usual_lease if not timeout else float(timeout) + SEND_MARGIN
 
     def count_departure(self, target: str, now: float, *, retry: bool, state: State) -> None:
         """An attempt leaves; a first attempt earns budget for the retries that wait for it."""
@@ -116,17 +120,22 @@ class Crawl:
         """Keep a request whose target is held, without having sent it."""
         copy = again(request, state)
         target = self.runtime.target_of(request, host_of(request))
-        return self.rescheduler.park(copy, target=target, due=hold.until, reason="hold", why=hold.reason)
+        reason = "session" if hold.reason == "session" else HOLD
+        return self.rescheduler.park(copy, target=target, due=hold.until, reason=reason, why=hold.reason)
 
     # After the wire -----------------------------------------------------------------------------------------
 
     def abandon(self, request: Request, flight: Flight) -> None:
         """The attempt ended without a judgement: somebody else ignored or cancelled it."""
-        if flight.permit is not None:
-            self.runtime.governor.cancel(flight.permit, self.runtime.now())
-            self.events.take(flight.target)
+        self.events.cancel(flight)
         self.rescheduler.finish(flight.state, flight.target)
         request.meta.pop(META_STATE, None)
+
+    def ignored_elsewhere(self, request: Request, flight: Flight, error: BaseException | None) -> None:
+        """Another middleware ignored the answer on its way back."""
+        self.events.cancel(flight)
+        if not self.runtime.observing:
+            self.endings.ignored_elsewhere(request, flight, error)
 
     # After delivery -----------------------------------------------------------------------------------------
 
@@ -151,9 +160,10 @@ class Crawl:
         if tunnels is None:
             return
         runtime.on_session_closed.append(tunnels.close_session)
-        runtime.tunnel_overhead = tunnels.overhead_bytes
+        runtime.tunnel_figures = tunnels.figures
         tunnels.is_held = runtime.is_held
         tunnels.has_work = runtime.has_work
+        tunnels.pinged = self.sessions.touch
         tunnels.pace_of = lambda host: runtime.governor.pace(runtime.config.target_key(host))
 
     def spider_error(self, failure: Failure, response: Any) -> None:
@@ -181,10 +191,6 @@ class Crawl:
             response=response,
             error=error,
         )
-
-    def overhead_bytes(self) -> int:
-        """Bytes that tunnels cost beyond the pages they carried, where ours are in use."""
-        return self.runtime.tunnel_overhead()
 
     def spider_closed(self) -> None:
         """What still waits stays in the job, or becomes a letter."""

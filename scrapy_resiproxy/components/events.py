@@ -10,6 +10,7 @@ from pydispatch import dispatcher  # type: ignore[import-untyped]
 from scrapy_resiproxy import signals
 
 if TYPE_CHECKING:
+    from scrapy_resiproxy.components.flow import Flight
     from scrapy_resiproxy.components.rescheduler import Rescheduler
     from scrapy_resiproxy.guard.governor import GuardEvent
     from scrapy_resiproxy.runtime import Runtime
@@ -33,13 +34,20 @@ class Events:
         self.counts: dict[str, int] = {}
         self._gone: dict[str, float] = {}
         """When targets whose circuit is not closed are to be given up."""
+        self._endpoint = runtime.endpoint
+        self._endpoint_changes = 0
         self._senders = id(runtime.crawler.signals.sender), id(dispatcher.Any)
         rescheduler.on_turn = self.turn
 
+    def cancel(self, flight: Flight) -> None:
+        """The attempt told nothing: its place is free for another."""
+        if flight.permit is not None:
+            self.runtime.governor.cancel(flight.permit, self.runtime.now())
+            self.take(flight.target)
+
     def take(self, target: str) -> None:
         """Deal with what has happened since the last call; *target* is the one that moved last."""
-        for queue in self.runtime.queues:
-            queue.look_again(target)
+        self._wake_what_was_held(target)
         for event in self.runtime.governor.take_events():
             self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
             handler = getattr(self, f"_{event.kind}", None)
@@ -48,6 +56,21 @@ class Events:
             signal = SIGNALS.get(event.kind)
             if signal is not None:
                 self._send(signal, event)
+
+    def _wake_what_was_held(self, target: str) -> None:
+        """What waits for *target* may go now; where the gateway has changed, what waits for any."""
+        changes = self.runtime.governor.changes(self._endpoint) if self._endpoint is not None else 0
+        everywhere = changes != self._endpoint_changes
+        self._endpoint_changes = changes
+        for queue in self.runtime.queues:
+            if everywhere:
+                queue.look_everywhere()
+            else:
+                queue.look_again(target)
+        if everywhere:
+            self.rescheduler.look_everywhere()
+        elif self.runtime.room.holds:
+            self.rescheduler.look_again(target)
 
     def heard(self, signal: object) -> bool:
         """Whether anybody listens to *signal*. To send one to nobody costs ten times the look."""
@@ -62,7 +85,7 @@ class Events:
         for target, at in list(self._gone.items()):
             if now >= at:
                 del self._gone[target]
-                self.runtime.governor.given_up(target, now)
+                self.runtime.governor.given_up(target, now, target)
                 self.take(target)
             else:
                 self.rescheduler.wake_at(at)
@@ -70,7 +93,7 @@ class Events:
     def _send(self, signal: object, event: GuardEvent) -> None:
         arguments: dict[str, Any] = {"target": event.target, "spider": self.runtime.crawler.spider}
         if event.kind == "circuit_opened" and event.until is not None:
-            arguments["until"] = self.runtime.wall() + event.until - self.runtime.now()
+            arguments["until"] = self.runtime.wall_at(event.until)
         self.runtime.crawler.signals.send_catch_log(signal, **arguments)
 
     def _circuit_opened(self, event: GuardEvent) -> None:
@@ -94,8 +117,7 @@ class Events:
         logger.info("%s is well again: its circuit is closed.", event.target)
 
     def _target_given_up(self, event: GuardEvent) -> None:
-        given_up = self.runtime.governor.given_up(event.target, self.runtime.now())
-        reason = given_up.reason if given_up is not None else "circuit_open"
+        reason, not_before = self._given_up(event)
         if event.target in self.runtime.ended_targets:
             return
         self.runtime.ended_targets[event.target] = reason
@@ -104,7 +126,6 @@ class Events:
             "%(target)s is given up for this run (%(reason)s): its requests %(stays)s.",
             {"target": event.target, "reason": reason, "stays": stays},
         )
-        not_before = given_up.not_before if given_up is not None else None
         self.rescheduler.end_target(event.target, reason, not_before)
         for queue in self.runtime.queues:
             queue.look_again(event.target)
@@ -116,8 +137,27 @@ class Events:
             "through it.",
             event.target,
         )
-        if event.target == self.runtime.endpoint:
-            self.runtime.plan_refused = True
+        self._end_gateway(event, "proxy_refused", None)
+
+    def _endpoint_given_up(self, event: GuardEvent) -> None:
+        reason, not_before = self._given_up(event)
+        stays = "stays in the job" if self.runtime.keeps_waiting else "becomes a dead letter"
+        logger.error(
+            "The proxy %(proxy)s is given up for this run (%(reason)s): what would go through it %(stays)s.",
+            {"proxy": event.target, "reason": reason, "stays": stays},
+        )
+        self._end_gateway(event, reason, not_before)
+
+    def _given_up(self, event: GuardEvent) -> tuple[str, float | None]:
+        """Why the target or endpoint of *event* was given up, and until when, by the wall clock."""
+        given_up = self.runtime.governor.given_up(event.target, self.runtime.now(), event.target)
+        if given_up is None or given_up.not_before is None:
+            return (given_up.reason if given_up is not None else "circuit_open"), None
+        return given_up.reason, self.runtime.wall_at(given_up.not_before)
+
+    def _end_gateway(self, event: GuardEvent, reason: str, not_before: float | None) -> None:
+        if event.target == self.runtime.endpoint and self.runtime.gateway_ended is None:
+            self.runtime.gateway_ended = reason
             for target in {entry.target for entry in self.runtime.room} - self.runtime.direct_targets:
-                self.rescheduler.end_target(target, "proxy_refused", None)
+                self.rescheduler.end_target(target, reason, not_before)
         self.rescheduler.wake_at(self.runtime.now())

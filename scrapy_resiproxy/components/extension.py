@@ -13,12 +13,13 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_resiproxy.components.checks import refuse
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.names import STATS_PREFIX
-from scrapy_resiproxy.report import Sickness, cost_line, sick_line, stats_of, table
+from scrapy_resiproxy.report import Sickness, cost_line, sick_line, stats_of, table, tunnel_line
 from scrapy_resiproxy.settings import SettingError
-from scrapy_resiproxy.tally import Counts
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+
+    from scrapy_resiproxy.tally import Counts
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class ResiproxyExtension:
         self.settings = crawl.runtime.config.report
         self._loop: Any = None
         self._seen: dict[str, tuple[int, int]] = {}
+        self._published: set[str] = set()
+        """The stats that were written last, without their prefix."""
         self._warned_firsts = 0
         crawl.at_end.append(self.finish)
         connect = self.runtime.crawler.signals.connect
@@ -74,11 +77,15 @@ class ResiproxyExtension:
         worst = self.runtime.tally.worst(self.settings.stats_max_targets)
         for target in worst:
             values |= self._target_values(target, self.runtime.tally.targets[target])
-        values |= self._others(set(worst))
+        values |= self._others(worst)
         stats = self.runtime.crawler.stats
         assert stats is not None
         for tail, value in values.items():
             stats.set_value(f"{STATS_PREFIX}/{tail}", value)
+        # Targets that are no longer among the worst count under "other" now.
+        for tail in self._published - values.keys():
+            stats.get_stats().pop(f"{STATS_PREFIX}/{tail}", None)
+        self._published = set(values)
 
     def _crawl_values(self) -> dict[str, Any]:
         room, office, counts = self.runtime.room, self.crawl.office, self.crawl.events.counts
@@ -104,12 +111,10 @@ class ResiproxyExtension:
         values[f"circuit/state/{target}"] = self.runtime.governor.view(target, self.runtime.now()).state
         return values
 
-    def _others(self, shown: set[str]) -> dict[str, Any]:
+    def _others(self, shown: list[str]) -> dict[str, Any]:
         """The targets beyond STATS_MAX_TARGETS, summed: a crawl of a million hosts must not fill the stats."""
-        rest = Counts()
-        for target, counts in self.runtime.tally.targets.items():
-            if target not in shown:
-                rest.add(counts)
+        tally = self.runtime.tally
+        rest = tally.total.less(tally.targets[target] for target in shown)
         if not rest.requests:
             return {}
         return {f"targets/other/{tail}": value for tail, value in stats_of(rest).items()}
@@ -121,7 +126,7 @@ class ResiproxyExtension:
         lines = 0
         for target in self.runtime.tally.worst(self.settings.stats_max_targets or LINES_AT_MOST):
             counts = self.runtime.tally.targets[target]
-            if counts.reasons is None or lines == LINES_AT_MOST:
+            if not counts.reasons or lines == LINES_AT_MOST:
                 break
             sickness = self._sickness(target, counts)
             if sickness is not None:
@@ -176,8 +181,11 @@ class ResiproxyExtension:
         if not tally.total.judged and not left:
             return
         lines = table(tally, min(TABLE_ROWS, self.settings.stats_max_targets or TABLE_ROWS))
+        figures = self.runtime.tunnel_figures()
+        if figures is not None and figures.opened:
+            lines.append(tunnel_line(figures))
         if self.settings.price_per_gb is not None:
-            lines.append(cost_line(tally.total, self.settings.price_per_gb, self.crawl.overhead_bytes()))
+            lines.append(cost_line(tally.total, self.settings.price_per_gb, figures))
         logger.info("What was sent, and what came of it:\n%s", "\n".join(lines))
         if self.crawl.kept:
             logger.warning("%d requests wait in JOBDIR: run the same command again to go on.", self.crawl.kept)

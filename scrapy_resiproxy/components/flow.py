@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
 
     from scrapy_resiproxy.guard.governor import Permit
+    from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.sessions.pool import Lease
 
     Errback = Callable[[Failure], Any]
@@ -65,6 +66,8 @@ class State(TypedDict, total=False):
     first: float
     """When its first attempt was sent, wall clock."""
     sent: int
+    free: int
+    """Those of them that our own network's outage took: they count for nothing."""
     log: list[Attempt]
     prefer: str | None
     """Alias of the session to stay on."""
@@ -192,10 +195,36 @@ def original_of(request: Request) -> Request:
     return first
 
 
-def with_attempt(state: State, attempt: Attempt) -> State:
-    """The state after one more attempt; the story keeps the last ten."""
+def attempt_of(flight: Flight, outcome: Outcome, exception: Exception | None, at: float) -> Attempt:
+    """A failed attempt, as the request will carry it; *at* is wall clock."""
+    attempt: Attempt = {
+        "at": at,
+        "outcome": outcome.class_.value,
+        "reason": outcome.reason,
+        "evidence": outcome.evidence,
+    }
+    if flight.status is not None:
+        attempt["status"] = flight.status
+    if flight.lease is not None:
+        attempt["session"] = flight.lease.session.alias
+        if not flight.lease.fresh:
+            attempt["worn"] = True
+    if outcome.weak:
+        attempt["weak"] = True
+    if outcome.wait is not None:
+        attempt["wait"] = outcome.wait
+    if exception is not None:
+        attempt["error"] = type(exception).__name__
+    return attempt
+
+
+def with_attempt(state: State, attempt: Attempt, *, free: bool = False) -> State:
+    """The state after one more attempt, which counts for nothing where it was *free*; the story keeps the last ten."""
     log = [*state.get("log", []), attempt][-ATTEMPTS_KEPT:]
-    return {**state, "first": state.get("first", log[0]["at"]), "sent": state.get("sent", 0) + 1, "log": log}
+    after: State = {**state, "first": state.get("first", log[0]["at"]), "sent": state.get("sent", 0) + 1, "log": log}
+    if free:
+        after["free"] = state.get("free", 0) + 1
+    return after
 
 
 def story_of(log: Iterable[Attempt]) -> list[dict[str, Any]]:

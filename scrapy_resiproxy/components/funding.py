@@ -32,7 +32,7 @@ class Funding:
         """Whether *entry* has its budget, or gets it now."""
         if entry.charge is None or entry.reservation is not None:
             return True
-        endpoint = self.runtime.endpoint
+        endpoint = self.runtime.endpoint_of(entry.target)
         entry.reservation = self.runtime.governor.reserve(entry.target, entry.charge, now, endpoint=endpoint)
         return entry.reservation is not None
 
@@ -54,7 +54,8 @@ class Funding:
         if pending or now - self.runtime.tally.of(entry.target).last_first < quiet:
             return False
         out = self._tail.get(entry.target, set())
-        if len(out) >= self._places or not self.runtime.governor.tail_open(entry.target, now):
+        endpoint = self.runtime.endpoint_of(entry.target)
+        if len(out) >= self._places or not self.runtime.governor.tail_open(entry.target, now, endpoint):
             return False
         self._tail.setdefault(entry.target, out).add(entry.id)
         return True

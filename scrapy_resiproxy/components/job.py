@@ -11,7 +11,7 @@ from scrapy.utils.request import request_from_dict
 
 from scrapy_resiproxy.components.flow import again, state_of
 from scrapy_resiproxy.names import META_STATE
-from scrapy_resiproxy.schedule.waiting import Waiting
+from scrapy_resiproxy.schedule.waiting import NEVER_LEFT, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Job:
         store = self.runtime.store
         if store is None:
             return
-        wall = self.runtime.wall() + entry.due - self.runtime.now()
+        wall = self.runtime.wall_at(entry.due)
         extra = {"target": entry.target, "reason": entry.reason, "charge": entry.charge, "why": entry.extra}
         try:
             store.put(entry.id, wall, entry.request.to_dict(spider=self.runtime.crawler.spider), extra)
@@ -94,15 +94,21 @@ class Job:
         state = state_of(request)
         if state is None:
             return None
+        due, reason, why = self.runtime.now() + row.due - self.runtime.wall(), row.extra["reason"], row.extra["why"]
+        if reason in NEVER_LEFT:
+            # What held it has ended with its process, and the new guards are asked; what the server said stands.
+            if why == "told":
+                self.runtime.governor.hold(row.extra["target"], due)
+            due = self.runtime.now()
         return Waiting(
             id=row.id,
             request=again(request, state),
             target=row.extra["target"],
-            due=self.runtime.now() + row.due - self.runtime.wall(),
-            reason=row.extra["reason"],
+            due=due,
+            reason=reason,
             sent=state.get("sent", 0),
             charge=row.extra["charge"],
-            extra=row.extra["why"],
+            extra=why,
         )
 
     def close(self) -> None:

@@ -79,7 +79,7 @@ class ResiproxyMiddleware:
             return None
         state = (state_of(request) if META_STATE in meta else None) or self._new_state(request)
         if "verdict" in state:
-            raise self.crawl.verdicts.surface(request, state)
+            raise self.crawl.endings.surface(request, state)
         if META_REPLAY in meta and (page := stored_response(request)) is not None:
             # A callback may key its items by it, here too.
             meta[META_STORY] = self._story_of_a_stored_page(request)
@@ -128,7 +128,8 @@ class ResiproxyMiddleware:
         if isinstance(answer, Hold):
             return answer
         if isinstance(answer, GivenUp):
-            raise crawl.verdicts.target_given_up(request, state, target, answer)
+            crawl.events.take(target)
+            raise crawl.endings.target_given_up(request, state, answer)
         if scheduled and not retry and runtime.store is not None:
             crawl.rescheduler.job.journal(request, state, target)
         flight = self._take_off(request, state, target, host, scheduled=scheduled)
@@ -137,10 +138,10 @@ class ResiproxyMiddleware:
             refusal = crawl.sessions.board(request, flight, now)
             if refusal is not None:
                 self._land(request)
-                runtime.governor.cancel(answer, now)
+                crawl.events.cancel(flight)
                 if isinstance(refusal, NoSession):
                     return Hold(refusal.until, "session")
-                raise crawl.verdicts.session_lost(request, state, target)
+                raise crawl.endings.session_lost(request, state)
         crawl.count_departure(target, now, retry=retry, state=state)
         return None
 
@@ -183,7 +184,7 @@ class ResiproxyMiddleware:
             if now >= deadline or engine is None or not engine.running:
                 if scheduled:
                     return again(request, state)
-                raise self.crawl.verdicts.not_sent(request, state, refusal)
+                raise self.crawl.endings.not_sent(request, state, refusal)
             await sleep(min(max(refusal.until - now, 0.01), 0.25))
             refusal = self._ask(request, state, scheduled=scheduled)
         return None
@@ -241,7 +242,8 @@ class ResiproxyMiddleware:
             return False
         error = failure.value
         if not isinstance(error, Exception) or isinstance(error, IgnoreRequest):
-            return self.crawl.verdicts.ignored_elsewhere(request, flight, error)
+            self.crawl.ignored_elsewhere(request, flight, error)
+            return False
         outcome = self.crawl.judge.exception(request, error)
         answer = self.crawl.verdicts.settle(request, flight, outcome, exception=error)
         if isinstance(answer, Request):

@@ -75,9 +75,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
-        self._endpoint: str | None = None
         if self._runtime is not None:
-            self._endpoint = self._runtime.endpoint
             self._runtime.queues.append(self)
 
     # What Scrapy's scheduler asks ---------------------------------------------------------------------------
@@ -163,6 +161,11 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         if self._held:
             for slot in self._slots(target):
                 self._let_go(slot)
+
+    def look_everywhere(self) -> None:
+        """Something changed that concerns every target."""
+        for slot in self._held.keys() - self._kept_slots:
+            self._let_go(slot)
 
     def _let_go(self, slot: str) -> None:
         if self._held.pop(slot, None) is not None:
@@ -250,7 +253,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         target = self._target_in[slot]
         if target is None:
             return False
-        hold = self._runtime.governor.peek(target, now, self._endpoint)
+        hold = self._runtime.governor.peek(target, now, self._runtime.endpoint_of(target))
         if hold is None:
             return False
         if isinstance(hold, GivenUp):

@@ -22,8 +22,9 @@ from scrapy.utils.asyncio import call_later
 from scrapy_resiproxy.components.flow import META_SCHEDULED, state_of, strip_ours, unwatch
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
+from scrapy_resiproxy.guard.answers import Hold
 from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
-from scrapy_resiproxy.schedule.waiting import Waiting
+from scrapy_resiproxy.schedule.waiting import NEVER_LEFT, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,8 @@ class Rescheduler:
         """Keep *copy* until *due* and return it, to be handed to the engine, which will not send it."""
         state = state_of(copy)
         assert state is not None
+        if self.runtime.has_ended(target) and not self.runtime.keeps_waiting:
+            due = self.runtime.now()  # It was the last straw itself: it has nothing to wait for.
         entry = Waiting(
             id=state["id"],
             request=copy,
@@ -118,10 +121,11 @@ class Rescheduler:
     def finish(self, state: State, target: str) -> None:
         """The request has its final outcome: nothing waits for it any more."""
         entry_id = state["id"]
-        self._back_from_tail(target, entry_id)
-        entry = self.in_flow.pop(entry_id, None)
-        if entry is not None and entry.reservation is not None:
-            self.runtime.governor.refund(entry.reservation, self.runtime.now())
+        if self.in_flow:
+            self._back_from_tail(target, entry_id)
+            entry = self.in_flow.pop(entry_id, None)
+            if entry is not None and entry.reservation is not None:
+                self.runtime.governor.refund(entry.reservation, self.runtime.now())
         self.job.finished(entry_id)
 
     def sent(self, state: State) -> None:
@@ -159,6 +163,8 @@ class Rescheduler:
     def _release_what_may_go(self, now: float) -> None:
         self.on_turn(now)
         released = 0
+        while released < RELEASED_AT_ONCE and (target := self.room.pop_look(now)) is not None:
+            released += self._let_go(target, now)
         while released < RELEASED_AT_ONCE and (entry := self.room.pop_due(now)) is not None:
             released += self._due(entry, now)
         if now - self._looked_at_budget >= BUDGET_TURN:
@@ -183,19 +189,53 @@ class Rescheduler:
 
     def _due(self, entry: Waiting[Request], now: float) -> bool:
         """Give *entry* back, or let it wait for budget; whether it was given back."""
-        if self.runtime.keeps_waiting and self.runtime.has_ended(entry.target):
+        ended = self.runtime.has_ended(entry.target)
+        if ended and self.runtime.keeps_waiting:
             # It stays in the job; the spider closes when only such are left.
             self.room.postpone(entry, now + KEPT_TURN)
             return False
-        if not self.funding.granted(entry, now):
+        # Where nothing is sent any more it needs no budget: it will be refused, and surfaced.
+        if not ended and not self.funding.granted(entry, now):
             self.room.wait_for_budget(entry, now)
             return False
         self.release(entry)
         return True
 
+    def look_again(self, target: str) -> None:
+        """Something happened at *target*: what it held may go."""
+        if self.room.first_held(target) is not None and not self._closing:
+            self._let_go(target, self.runtime.now())
+
+    def look_everywhere(self) -> None:
+        """Something happened that concerns every target."""
+        now = self.runtime.now()
+        for target in self.room.targets_held():
+            self.room.look_at(target, now)
+        self.wake_at(now)
+
+    def _let_go(self, target: str, now: float) -> int:
+        """Give back as many of those that *target* held as it lets go now; how many."""
+        released, endpoint = 0, self.runtime.endpoint_of(target)
+        while (entry := self.room.first_held(target)) is not None:
+            refusal = self.runtime.governor.peek(target, now, endpoint)
+            if isinstance(refusal, Hold):
+                self.room.look_at(target, refusal.until)
+                self.wake_at(refusal.until)
+                break
+            if refusal is not None and self.runtime.keeps_waiting:
+                break  # They stay in the job.
+            if released == RELEASED_AT_ONCE:
+                self.room.look_at(target, now)
+                break
+            self.runtime.governor.popped(target, now)
+            self.release(entry)
+            released += 1
+        return released
+
     def look_at_budget(self, target: str, now: float) -> None:
         """Give back what has budget by now, or may go without, or has waited too long."""
-        self.room.turn_budget_clock(target, now, still=self.runtime.governor.still(target, now))
+        still = self.runtime.governor.still(target, now, self.runtime.endpoint_of(target))
+        self.room.turn_budget_clock(target, now, still=still)
         while (found := self.funding.next_of(target, now)) is not None:
             entry, answer = found
             if answer == "go":
@@ -245,7 +285,7 @@ class Rescheduler:
         request = entry.request
         state = state_of(request)
         assert state is not None
-        if entry.sent and entry.reason != "hold" and "verdict" not in state:
+        if entry.sent and entry.reason not in NEVER_LEFT and "verdict" not in state:
             request = self._count_retry(request, str(entry.extra or "unspecified"))
         self._stopped.discard(request)
         self.job.released(entry.id)
@@ -277,7 +317,10 @@ class Rescheduler:
         return retry
 
     def end_target(self, target: str, verdict: str, not_before: float | None) -> None:
-        """Surface everything of *target* that waits; with a job it stays in the job instead."""
+        """Surface everything of *target* that waits; with a job it stays in the job instead.
+
+        *not_before* is wall clock, for the letters.
+        """
         if self.runtime.keeps_waiting:
             return
         for entry in self.room.of_target(target):
@@ -323,17 +366,18 @@ class Rescheduler:
         """How many wait in the room and will be sent, or surfaced, in this run."""
         if not self.runtime.keeps_waiting:
             return len(self.room)
-        if self.runtime.plan_refused:
-            return sum(self.room.count(target) for target in self.runtime.direct_targets)
+        if self.runtime.gateway_ended is not None:
+            alive = self.runtime.direct_targets - self.runtime.ended_targets.keys()
+            return sum(self.room.count(target) for target in alive)
         return len(self.room) - sum(self.room.count(target) for target in self.runtime.ended_targets)
 
     def _close_reason(self) -> str | None:
         """Why the spider closes although the job has requests left; None when it has none."""
         if not len(self.room) and not any(queue.kept() for queue in self.runtime.queues):
             return None
-        if self.runtime.plan_refused:
+        if self.runtime.gateway_ended == "proxy_refused":
             return "resiproxy_proxy_refused"
-        return "resiproxy_target_given_up" if self.runtime.ended_targets else None
+        return "resiproxy_target_given_up" if self.runtime.ended_targets or self.runtime.gateway_ended else None
 
     def close(self) -> list[Waiting[Request]]:
         """Stop, and return everything that still waits or was given back and has no outcome."""

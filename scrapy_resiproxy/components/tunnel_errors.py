@@ -20,7 +20,7 @@ from scrapy_resiproxy.tunnel.errors import TunnelFailed
 
 
 class TunnelRefused(TunnelFailed, TunnelError):  # noqa: N818
-    """The proxy answered CONNECT with a status that is no grant."""
+    """The proxy answered CONNECT with a status that is no grant, or with what is no HTTP."""
 
 
 class TunnelTimedOut(TunnelFailed, DownloadTimeoutError):  # noqa: N818
@@ -36,9 +36,10 @@ class TunnelNotResolved(TunnelFailed, CannotResolveHostError):  # noqa: N818
 
 
 class TunnelBroken(TunnelFailed, DownloadFailedError):  # noqa: N818
-    """Anything else: closed, reset, no HTTP, no TLS, a bad certificate."""
+    """Anything else: closed, reset, no TLS, a bad certificate."""
 
 
+_NO_ANSWER_AT_ALL: Final = frozenset({"closed", "reset", "timeout"})
 _BY_REASON: Final[dict[str, type[TunnelFailed]]] = {
     "timeout": TunnelTimedOut,
     "refused": TunnelNotConnected,
@@ -48,7 +49,7 @@ _BY_REASON: Final[dict[str, type[TunnelFailed]]] = {
 
 def as_scrapys(error: TunnelFailed) -> TunnelFailed:
     """Return *error* as the class that is also Scrapy's, with the same message, attributes and cause."""
-    answered = error.phase == "answer" and error.status is not None
+    answered = error.phase == "answer" and (error.status is not None or error.reason not in _NO_ANSWER_AT_ALL)
     kind = TunnelRefused if answered else _BY_REASON.get(error.reason, TunnelBroken)
     twin = kind(
         str(error),

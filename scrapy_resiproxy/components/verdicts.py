@@ -1,33 +1,17 @@
-"""What becomes of a judged attempt: delivered, sent round again, or written down and surfaced."""
+"""What becomes of a judged attempt: delivered, sent round again, or given up."""
 
 from __future__ import annotations
 
-import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy_resiproxy import signals
-from scrapy_resiproxy.components.flow import (
-    ATTEMPTS_KEPT,
-    Attempt,
-    again,
-    host_of,
-    story_of,
-    strip_ours,
-    with_attempt,
-)
+from scrapy_resiproxy.components.flow import ATTEMPTS_KEPT, again, attempt_of, host_of, story_of, with_attempt
 from scrapy_resiproxy.components.waits import sleep
-from scrapy_resiproxy.exceptions import (
-    BudgetExhausted,
-    CircuitOpen,
-    ProxyRefused,
-    ResiproxyError,
-    SessionLost,
-    SoftBlock,
-)
-from scrapy_resiproxy.guard.decide import Charge, GiveUp, History, PastAttempt, Retry, decide
-from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STATE, META_STORY
-from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.guard.decide import Charge, Deliver, GiveUp, History, PastAttempt, Retry, decide
+from scrapy_resiproxy.guard.samples import is_unreachable
+from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION
+from scrapy_resiproxy.outcome import Outcome, OutcomeClass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -36,26 +20,13 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_resiproxy.components.boarding import Boarding
-    from scrapy_resiproxy.components.deadletters import DeadLetterOffice
+    from scrapy_resiproxy.components.endings import Endings
     from scrapy_resiproxy.components.events import Events
     from scrapy_resiproxy.components.flow import Answer, Flight, State
     from scrapy_resiproxy.components.rescheduler import Rescheduler
     from scrapy_resiproxy.components.wire import Wire
     from scrapy_resiproxy.guard.budget import Reservation
-    from scrapy_resiproxy.guard.governor import GivenUp, Hold
     from scrapy_resiproxy.runtime import Runtime
-    from scrapy_resiproxy.settings import GuardSettings
-
-logger = logging.getLogger(__name__)
-
-ERRORS: dict[str, type[ResiproxyError]] = {
-    "budget_exhausted": BudgetExhausted,
-    "circuit_open": CircuitOpen,
-    "retry_after_too_long": CircuitOpen,
-    "session_lost": SessionLost,
-    "proxy_refused": ProxyRefused,
-}
-"""What an errback gets by dead-letter reason; SoftBlock for the rest."""
 
 NEVER_SENT = frozenset(
     {"dns_not_found", "dns_failed", "connect_refused", "connect_failed", "network_down", "proxy_unreachable"}
@@ -66,21 +37,21 @@ NEVER_SENT = frozenset(
 class Verdicts:
     """Carries out decisions for one crawl."""
 
-    wire: Wire
-
     def __init__(
         self,
         runtime: Runtime,
-        office: DeadLetterOffice,
         rescheduler: Rescheduler,
         sessions: Boarding,
         events: Events,
+        wire: Wire,
+        endings: Endings,
     ) -> None:
         self.runtime = runtime
-        self.office = office
         self.rescheduler = rescheduler
         self.sessions = sessions
         self.events = events
+        self.wire = wire
+        self.endings = endings
         self.observing = runtime.observing
 
     # One attempt --------------------------------------------------------------------------------------------
@@ -102,8 +73,8 @@ class Verdicts:
         cached = flight.status is None and response is not None and "cached" in response.flags
         if not cached:
             self._report(flight, outcome)
-        elif flight.permit is not None:
-            self.runtime.governor.cancel(flight.permit, self.runtime.now())
+        else:
+            self.events.cancel(flight)
         if self.events.heard(signals.outcome_classified):
             self._announce(request, outcome, response)
         if self.observing:
@@ -116,18 +87,26 @@ class Verdicts:
             return self._deliver(request, flight, response)
         if cached:
             return self._refetch(request, flight.state)
-        state = with_attempt(flight.state, self._attempt(flight, outcome, exception))
-        guard = self._guard(flight.target)
-        decision = decide(outcome, self._history(request, flight, state), guard, self.runtime.rng)
+        state = self._with_attempt(flight, outcome, exception)
+        decision = self._decide(request, flight, state, outcome)
         if isinstance(decision, Retry) and (reason := self._no_place_to_wait(flight, decision)) is not None:
             decision = GiveUp(reason)
         if isinstance(decision, GiveUp):
-            return self._give_up(request, flight, state, outcome, decision, response, exception)
-        assert isinstance(decision, Retry)
+            return self.endings.give_up(request, flight, state, outcome, decision, response, exception)
         return self._retry(request, flight, state, outcome, decision)
 
-    def _guard(self, target: str) -> GuardSettings:
-        return self.runtime.governor.settings_of(target)
+    def _with_attempt(self, flight: Flight, outcome: Outcome, exception: Exception | None) -> State:
+        """The request's state after one more failed attempt."""
+        attempt = attempt_of(flight, outcome, exception, self.runtime.wall())
+        return with_attempt(flight.state, attempt, free=self.runtime.governor.own_outage and is_unreachable(outcome))
+
+    def _decide(self, request: Request, flight: Flight, state: State, outcome: Outcome) -> Retry | GiveUp:
+        """What to do about a failed attempt."""
+        governor = self.runtime.governor
+        history = self._history(request, flight, state)
+        decision = decide(outcome, history, governor.settings_of(flight.target), self.runtime.rng)
+        assert not isinstance(decision, Deliver)
+        return decision
 
     def _report(self, flight: Flight, outcome: Outcome) -> None:
         now = self.runtime.now()
@@ -148,34 +127,12 @@ class Verdicts:
             spider=self.runtime.crawler.spider,
         )
 
-    def _attempt(self, flight: Flight, outcome: Outcome, exception: Exception | None) -> Attempt:
-        """A failed attempt."""
-        attempt: Attempt = {
-            "at": self.runtime.wall(),
-            "outcome": outcome.class_.value,
-            "reason": outcome.reason,
-            "evidence": outcome.evidence,
-        }
-        if flight.status is not None:
-            attempt["status"] = flight.status
-        if flight.lease is not None:
-            attempt["session"] = flight.lease.session.alias
-            if not flight.lease.fresh:
-                attempt["worn"] = True
-        if outcome.weak:
-            attempt["weak"] = True
-        if outcome.wait is not None:
-            attempt["wait"] = outcome.wait
-        if exception is not None:
-            attempt["error"] = type(exception).__name__
-        return attempt
-
     def _history(self, request: Request, flight: Flight, state: State) -> History:
         meta, general = request.meta, self.runtime.config.general
         most = meta.get("max_retry_times")
-        pool = self.runtime.pool
+        pool, governor = self.runtime.pool, self.runtime.governor
         return History(
-            sent=state["sent"],
+            sent=max(1, state["sent"] - state.get("free", 0)),
             max_attempts=general.max_attempts if most is None else int(most) + 1,
             past=tuple(
                 PastAttempt(
@@ -191,7 +148,8 @@ class Verdicts:
             named=META_SESSION in meta and flight.lease is not None,
             resendable=meta.get(META_IDEMPOTENT) is not False or state["log"][-1]["reason"] in NEVER_SENT,
             retry_allowed=general.retry_enabled and not meta.get("dont_retry"),
-            healthy=self.runtime.governor.healthy(flight.target, self.runtime.now()),
+            healthy=governor.healthy(flight.target, self.runtime.now()),
+            own_outage=governor.own_outage,
         )
 
     # Delivered ----------------------------------------------------------------------------------------------
@@ -202,24 +160,8 @@ class Verdicts:
         session = flight.lease.session.alias if flight.lease is not None else None
         attempt = {"at": at, "class": "ok", "reason": "ok", "session": session, "status": flight.status}
         attempts = [*story_of(state["log"]), attempt][-ATTEMPTS_KEPT:] if "log" in state else [attempt]
-        self._end(request, state, flight.target, attempts)
+        self.endings.end(request, state, flight.target, attempts)
         return response
-
-    def _end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
-        """The request's story is complete: leave it in the meta, and nothing else of ours."""
-        meta = request.meta
-        strip_ours(request, state)
-        meta.pop(META_STATE, None)
-        request.dont_filter = state.get("filter", request.dont_filter)
-        meta[META_STORY] = {
-            "key": self.runtime.key_of(request),
-            "first": state.get("first", attempts[0]["at"] if attempts else None),
-            "session": attempts[-1]["session"] if attempts else None,
-            "attempts": attempts,
-        }
-        if self.wire.origins:
-            self.wire.forget(state["id"])
-        self.rescheduler.finish(state, target)
 
     # Sent round again ---------------------------------------------------------------------------------------
 
@@ -264,7 +206,7 @@ class Verdicts:
 
     def _funded(self, target: str, decision: Retry) -> Reservation | None:
         """The budget for a retry of *target*, if there is any; the wish for it is counted either way."""
-        now, endpoint = self.runtime.now(), self.runtime.endpoint
+        now, endpoint = self.runtime.now(), self.runtime.endpoint_of(target)
         reservation = self.runtime.governor.reserve(target, decision.charge, now, endpoint=endpoint)
         for counts in self.runtime.tally.both(target):
             counts.asked += 1
@@ -299,138 +241,9 @@ class Verdicts:
         flight = self.wire.landed(state, target, host_of(request))
         flight.status = status
         self.sessions.report(flight, outcome, self.runtime.now())
-        state = with_attempt(state, self._attempt(flight, outcome, None))
-        decision = decide(outcome, self._history(request, flight, state), self._guard(target), self.runtime.rng)
+        state = self._with_attempt(flight, outcome, None)
+        decision = self._decide(request, flight, state, outcome)
         if isinstance(decision, Retry):
             self._retry(request, flight, state, outcome, decision)
-        elif isinstance(decision, GiveUp):
+        else:
             self.rescheduler.surface(again(request, {**state, "verdict": decision.reason}), target)
-
-    # Given up -----------------------------------------------------------------------------------------------
-
-    def _give_up(
-        self,
-        request: Request,
-        flight: Flight,
-        state: State,
-        outcome: Outcome,
-        decision: GiveUp,
-        response: Response | None,
-        exception: Exception | None,
-    ) -> Response | None:
-        not_before = None if decision.not_before is None else self.runtime.wall() + decision.not_before
-        source = self.wire.original(request, state)
-        if flight.scheduled or not request.url.endswith("/robots.txt"):
-            self.office.bury(
-                source,
-                decision.reason,
-                target=flight.target,
-                outcome=outcome,
-                state=state,
-                response=response,
-                error=exception,
-                not_before=not_before,
-            )
-        self._say_given_up(request, state, outcome, decision.reason)
-        self._end(request, state, flight.target, story_of(state["log"]))
-        if decision.reason in {"session_lost", "proxy_refused"} or self._is_soft(outcome, response):
-            raise self._error(request, decision.reason, state, outcome, response) from None
-        return response
-
-    @staticmethod
-    def _is_soft(outcome: Outcome, response: Response | None) -> bool:
-        """Whether the page would reach a callback as data, or is the proxy's own answer."""
-        return response is not None and (200 <= response.status < 300 or outcome.blame is Blame.PROXY)
-
-    def _say_given_up(self, request: Request, state: State, outcome: Outcome, reason: str) -> None:
-        """Scrapy's own stat and log line; a target or a proxy that is gone is said once, elsewhere."""
-        if reason in {"circuit_open", "proxy_refused", "retry_after_too_long", "terminal"}:
-            return
-        stats = self.runtime.crawler.stats
-        if reason in {"attempts_exhausted", "identity_exhausted"}:
-            stats.inc_value("retry/max_reached")
-        level = request.meta.get("give_up_log_level", self.runtime.config.general.retry_give_up_log_level)
-        logger.log(
-            logging.getLevelName(level) if isinstance(level, str) else int(level),
-            "Gave up %(request)s after %(sent)d attempts (%(reason)s): %(class)s/%(why)s",
-            {
-                "request": request,
-                "sent": state.get("sent", 0),
-                "reason": reason,
-                "class": outcome.class_.value,
-                "why": outcome.reason,
-            },
-            extra={"spider": self.runtime.crawler.spider},
-        )
-
-    def _error(
-        self,
-        request: Request,
-        reason: str,
-        state: State,
-        outcome: Outcome | None = None,
-        response: Response | None = None,
-    ) -> ResiproxyError:
-        why = f" ({outcome.class_.value}/{outcome.reason})" if outcome is not None else ""
-        return ERRORS.get(reason, SoftBlock)(
-            f"{reason}{why}: {request}",
-            outcome=outcome,
-            attempts=story_of(state.get("log", [])),
-            response=response,
-        )
-
-    def surface(self, request: Request, state: State) -> ResiproxyError:
-        """The end of a request that was given up while it waited."""
-        reason = state["verdict"]
-        target = self.runtime.target_of(request, host_of(request))
-        self.office.bury(
-            request,
-            reason,
-            target=target,
-            outcome=_last_outcome(state),
-            state=state,
-            status=state["log"][-1].get("status") if reason == "terminal" and state.get("log") else None,
-            not_before=state.get("not_before"),
-        )
-        self._end(request, state, target, story_of(state.get("log", ())))
-        return self._error(request, reason, state, _last_outcome(state))
-
-    def target_given_up(self, request: Request, state: State, target: str, given_up: GivenUp) -> ResiproxyError:
-        """A request that comes when its target, or the proxy, is gone for this run."""
-        not_before = None
-        if given_up.not_before is not None:
-            not_before = self.runtime.wall() + given_up.not_before - self.runtime.now()
-        ended: State = {**state, "verdict": given_up.reason}
-        if not_before is not None:
-            ended["not_before"] = not_before
-        self.events.take(target)
-        return self.surface(request, ended)
-
-    def session_lost(self, request: Request, state: State, target: str) -> ResiproxyError:  # noqa: ARG002
-        """A request for a named session that has ended."""
-        return self.surface(request, {**state, "verdict": "session_lost"})
-
-    def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
-        """A request that could not wait in place any longer."""
-        self.rescheduler.finish(state, self.runtime.target_of(request, host_of(request)))
-        return CircuitOpen(f"held ({hold.reason}) for too long to wait in place: {request}")
-
-    def ignored_elsewhere(self, request: Request, flight: Flight, error: BaseException | None) -> bool:
-        """Another middleware ignored the answer on its way back: a failure like any other, never retried."""
-        outcome = Outcome(OutcomeClass.TERMINAL, "ignored", Blame.LOCAL)
-        if flight.permit is not None:
-            self.runtime.governor.cancel(flight.permit, self.runtime.now())
-            self.events.take(flight.target)
-        if self.observing:
-            return False
-        state = with_attempt(flight.state, self._attempt(flight, outcome, None))
-        self.office.bury(request, "terminal", target=flight.target, outcome=outcome, state=state, error=error)
-        self._end(request, state, flight.target, story_of(state["log"]))
-        return False
-
-
-def _last_outcome(state: State) -> Outcome | None:
-    log = state.get("log")
-    if not log:
-        return None
-    return Outcome(OutcomeClass(log[-1]["outcome"]), log[-1]["reason"], evidence=log[-1].get("evidence", ""))

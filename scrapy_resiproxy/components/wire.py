@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from scrapy_resiproxy.components.events import Events
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
@@ -33,9 +34,11 @@ HOPS_REMEMBERED = 10_000
 class Wire:
     """The downloader's signals of one crawl, and the redirects."""
 
-    def __init__(self, runtime: Runtime, resettle: Callable[[Request, State, Outcome, int | None], None]) -> None:
+    def __init__(self, runtime: Runtime, events: Events) -> None:
         self.runtime = runtime
-        self.resettle = resettle
+        self.events = events
+        self.resettle: Callable[[Request, State, Outcome, int | None], None] | None = None
+        """Told the outcome of a request whose redirect was dropped, and its status."""
         self.flights: dict[ref[Request], Flight] = {}
         """The attempts on their way. A WeakKeyDictionary does the same for thrice the time: this is touched four times
         for every request.
@@ -73,6 +76,7 @@ class Wire:
         if 300 <= response.status < 400:
             if flight.permit is not None:
                 self.runtime.governor.report(flight.permit, OK, self.runtime.now())
+                self.events.take(flight.target)
             if flight.scheduled and not flight.state.get("hop"):
                 self.origins[flight.state["id"]] = again(request, flight.state)
                 if flight.lease is not None:
@@ -91,12 +95,10 @@ class Wire:
         flight = self.flights.pop(key, None)
         if flight is None:
             return
-        now = self.runtime.now()
         if flight.lease is not None and not flight.left and self.runtime.pool is not None:
             flight.left = True
-            self.runtime.pool.release(flight.lease.session, now)
-        if flight.permit is not None:
-            self.runtime.governor.cancel(flight.permit, now)
+            self.runtime.pool.release(flight.lease.session, self.runtime.now())
+        self.events.cancel(flight)
 
     # Redirects ----------------------------------------------------------------------------------------------
 
@@ -161,6 +163,7 @@ class Wire:
     def _share(self, hop: Request, outcome: Outcome, status: int | None) -> None:
         state = state_of(hop)
         assert state is not None
+        assert self.resettle is not None
         self.resettle(self.original(hop, state), state, outcome, status)
 
     def unsettled(self) -> list[Request]:

@@ -194,7 +194,7 @@ class Circuit:
         elif sample is Sample.FAILED:
             self._ring.add(FAILURES, now)
             self._failed_in_row += 1
-        if fresh and sample in {Sample.OK, Sample.REFUSED}:
+        if fresh and (sample is Sample.OK or sample is Sample.REFUSED):
             self._ring.add(FRESH, now)
             if sample is Sample.REFUSED:
                 self._ring.add(FRESH_REFUSED, now)

@@ -1,6 +1,6 @@
 """One gate: whether one more may go to one target, or through one proxy endpoint, and what the answers change there.
 
-As little as possible is remembered while nothing is wrong: there may be a hundred thousand targets.
+A target has one from its first trouble on; until then an :class:`~scrapy_resiproxy.guard.open_gate.OpenGate` will do.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.guard.answers import EVENTS, REASONS, GivenUp, Hold
-from scrapy_resiproxy.guard.budget import FIRSTS, OKS
+from scrapy_resiproxy.guard.budget import OKS
 from scrapy_resiproxy.guard.circuit import Circuit, Event, State
+from scrapy_resiproxy.guard.open_gate import OpenGate
 from scrapy_resiproxy.guard.pacing import Paced
 from scrapy_resiproxy.guard.samples import Sample
 
@@ -25,7 +26,7 @@ TRANSIT_TIME = 1.0
 
 
 class Gate(Paced):
-    """The guards' state of one name. Circuit, pace and ring exist only once they are needed."""
+    """The guards' state of one name. Circuit and pace exist only once they are needed."""
 
     __slots__ = (
         "circuit",
@@ -51,6 +52,14 @@ class Gate(Paced):
         self.denied = False
         """Whether the last retry found no budget."""
 
+    @classmethod
+    def instead_of(cls, gate: OpenGate, name: str) -> Gate:
+        """What the *gate* of *name* becomes at the first sign of trouble: it goes on where that one was."""
+        own = cls(name, gate.terms)
+        for slot in OpenGate.__slots__:
+            setattr(own, slot, getattr(gate, slot))
+        return own
+
     # May one go? --------------------------------------------------------------------------------------------
 
     def refusal(self, now: float) -> Hold | GivenUp | None:
@@ -74,7 +83,7 @@ class Gate(Paced):
 
     def is_full(self, now: float) -> bool:
         """Whether those in transit take every place that is free at this instant."""
-        if not self.in_transit or not self.gated or now >= self.transit_until:
+        if not self.in_transit or now >= self.transit_until:
             return False
         places = self.circuit.places(now) if self.circuit is not None else None
         if self.pacer is not None:
@@ -83,8 +92,6 @@ class Gate(Paced):
 
     def popped(self, now: float) -> None:
         """One has left the queue and will ask soon."""
-        if not self.gated:
-            return
         if now >= self.transit_until:
             self.in_transit = 0
         self.in_transit += 1
@@ -135,18 +142,16 @@ class Gate(Paced):
 
     def claim(self, permit: Permit, now: float) -> None:
         """One goes."""
+        super().claim(permit, now)
         self.last_seen = now
         if self.circuit is not None:
             self.circuit.claim(permit, permit.lease_until, now)
         if self.pacer is not None:
             self.pacer.claim(now)
-        if not permit.retry:
-            self.ring.add(FIRSTS, now)
 
     def unclaim(self, permit: Permit, generation: int, now: float) -> None:
         """It came to nothing: it has earned no budget, and a probe's place is free again."""
-        if not permit.retry:
-            self.ring.take_back(FIRSTS, self.ring.bucket(permit.sent_at), now)
+        super().unclaim(permit, generation, now)
         if self.circuit is not None:
             self.judge(permit, generation, Sample.NOTHING, now, fresh=False)
 
@@ -154,10 +159,11 @@ class Gate(Paced):
 
     def judge(self, permit: Permit, generation: int, sample: Sample, now: float, *, fresh: bool) -> None:
         """Count one answer."""
+        self.last_seen = now
         if sample is Sample.OK:
             self.granted(now)
         if self.circuit is None:
-            if sample not in {Sample.FAILED, Sample.REFUSED}:
+            if sample is not Sample.FAILED and sample is not Sample.REFUSED:
                 return
             self.circuit = self._new_circuit(now)
         self.tick(now)
@@ -206,8 +212,8 @@ class Gate(Paced):
         return self.failure_ratio(now) / self.terms.settings.circuit_failure_ratio if self.is_closed else 1.0
 
     def forgettable(self, now: float) -> bool:
-        """Whether nothing would be lost: quiet for ten minutes, and nothing of it says no."""
-        if now - self.last_seen < QUIET:
+        """Whether nothing would be lost: quiet for ten minutes, nothing counts any more, and nothing of it says no."""
+        if now - self.last_seen < QUIET or not super().forgettable(now):
             return False
         self.tick(now)
         self.regate(now)

@@ -13,9 +13,10 @@ from scrapy_resiproxy.guard.answers import GivenUp, GuardEvent, Hold, Permit
 from scrapy_resiproxy.guard.budget import Reservation, Rule
 from scrapy_resiproxy.guard.decide import Charge
 from scrapy_resiproxy.guard.gate import Gate
+from scrapy_resiproxy.guard.gates import SWEPT_AT_ONCE, Gates
+from scrapy_resiproxy.guard.open_gate import OpenGate
 from scrapy_resiproxy.guard.outage import OutageWatch
 from scrapy_resiproxy.guard.samples import OVERLOADED, Sample, endpoint_sample_of, is_unreachable, sample_of
-from scrapy_resiproxy.guard.terms import Terms
 from scrapy_resiproxy.guard.view import TargetView, view_of
 from scrapy_resiproxy.guard.window import Ring
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
@@ -46,37 +47,18 @@ class Governor:
         self, settings: GuardSettings, rng: Random, overrides: Mapping[str, GuardSettings] | None = None
     ) -> None:
         self._events: list[GuardEvent] = []
-        self._terms = Terms(settings, rng, self._events)
-        self._overrides = {name: Terms(own, rng, self._events) for name, own in (overrides or {}).items()}
-        self._endpoint_terms = Terms(settings, rng, self._events, kind="endpoint")
-        self._targets: dict[str, Gate] = {}
-        self._endpoints: dict[str, Gate] = {}
+        self._gates = Gates(settings, rng, overrides or {}, self._events)
+        self._targets, self._endpoints = self._gates.targets, self._gates.endpoints
         self._outage = OutageWatch()
         self._all = Ring(settings.budget_window, 3)
         self._all_rule = Rule.of(settings.budget_global_ratio, settings.budget_global_min_retries)
-        self._evict_from: list[str] = []
 
     def settings_of(self, target: str) -> GuardSettings:
         """The settings of *target*, its overrides included."""
-        return self._terms_of(target).settings
-
-    def _terms_of(self, target: str) -> Terms:
-        return self._overrides.get(target, self._terms)
+        return self._gates.terms_of(target).settings
 
     def __len__(self) -> int:
         return len(self._targets)
-
-    def _target(self, name: str) -> Gate:
-        gate = self._targets.get(name)
-        if gate is None:
-            gate = self._targets[name] = Gate(name, self._terms_of(name))
-        return gate
-
-    def _endpoint(self, name: str) -> Gate:
-        gate = self._endpoints.get(name)
-        if gate is None:
-            gate = self._endpoints[name] = Gate(name, self._endpoint_terms)
-        return gate
 
     # Admission ----------------------------------------------------------------------------------------------
 
@@ -84,14 +66,14 @@ class Governor:
         """What :meth:`admit` would say, with those counted that have left the queue and not asked yet."""
         gate = self._targets.get(target)
         refusal = self._refusal(gate, endpoint, now)
-        if refusal is None and gate is not None and gate.is_full(now):
+        if refusal is None and isinstance(gate, Gate) and gate.gated and gate.is_full(now):
             return Hold(min(gate.transit_until, now + TRANSIT_TURN), "transit")
         return refusal
 
     def popped(self, target: str, now: float) -> None:
         """The scheduler's queue let one request of *target* out: it will ask :meth:`admit` soon."""
         gate = self._targets.get(target)
-        if gate is not None:
+        if isinstance(gate, Gate) and gate.gated:
             gate.popped(now)
 
     def admit(
@@ -104,13 +86,16 @@ class Governor:
         lease: float = 210.0,
     ) -> Permit | Hold | GivenUp:
         """A permit, or why not. A first attempt earns budget when it is admitted."""
-        gate = self._target(target)
-        if gate.in_transit:
+        gate = self._targets.get(target)
+        if gate is None:
+            self._gates.forget(now, SWEPT_AT_ONCE)
+            gate = self._gates.target(target)
+        elif gate.in_transit and isinstance(gate, Gate):
             gate.in_transit -= 1
         refusal = self._refusal(gate, endpoint, now)
         if refusal is not None:
             return refusal
-        via = self._endpoint(endpoint) if endpoint is not None else None
+        via = self._gates.endpoint(endpoint) if endpoint is not None else None
         permit = Permit(target, endpoint, retry, now, now + lease, _generation(gate), _generation(via))
         gate.claim(permit, now)
         if via is not None:
@@ -121,12 +106,12 @@ class Governor:
             self._all.add(budget.FIRSTS, now)
         return permit
 
-    def _refusal(self, gate: Gate | None, endpoint: str | None, now: float) -> Hold | GivenUp | None:
+    def _refusal(self, gate: OpenGate | None, endpoint: str | None, now: float) -> Hold | GivenUp | None:
         if endpoint is not None:
             via = self._endpoints.get(endpoint)
             if via is not None and via.gated and (refusal := via.refusal(now)) is not None:
                 return refusal
-        if gate is not None and gate.gated and (refusal := gate.refusal(now)) is not None:
+        if gate is not None and gate.gated and isinstance(gate, Gate) and (refusal := gate.refusal(now)) is not None:
             return refusal
         until = self._outage.held_until(now) if self._outage.ours else None
         return None if until is None else Hold(until, "outage")
@@ -139,20 +124,26 @@ class Governor:
             return
         permit.ended = True
         unreachable = is_unreachable(outcome)
-        self._outage.note(permit.target, now, unreachable=unreachable)
+        gate = self._targets.get(permit.target) or self._gates.target(permit.target)
+        self._outage.note(permit.target, gate, now, unreachable=unreachable)
         ours = unreachable and self._outage.ours
         sample = Sample.NOTHING if ours else sample_of(outcome, fresh=fresh)
-        gate = self._target(permit.target)
-        gate.last_seen = now
-        gate.judge(permit, permit.generation, sample, now, fresh=fresh)
-        if sample is Sample.FAILED and outcome.reason in OVERLOADED and gate.is_closed:
-            gate.relieve(permit.sent_at, gate.sickness(now), now)
-        via = self._endpoint(permit.endpoint) if permit.endpoint is not None else None
+        if sample is Sample.OK or sample is Sample.NOTHING:
+            gate.judge(permit, permit.generation, sample, now, fresh=fresh)
+        else:
+            self._report_trouble(permit, outcome, sample, now, fresh=fresh)
+        via = self._gates.endpoint(permit.endpoint) if permit.endpoint is not None else None
         if via is not None:
             self._report_endpoint(via, permit, outcome, now)
         if outcome.class_ is OutcomeClass.RATE:
-            at_fault = via if via is not None and outcome.blame is Blame.PROXY else gate
+            at_fault = via if via is not None and outcome.blame is Blame.PROXY else self._gates.troubled(permit.target)
             self._slow_down(at_fault, permit, outcome, now)
+
+    def _report_trouble(self, permit: Permit, outcome: Outcome, sample: Sample, now: float, *, fresh: bool) -> None:
+        gate = self._gates.troubled(permit.target)
+        gate.judge(permit, permit.generation, sample, now, fresh=fresh)
+        if sample is Sample.FAILED and outcome.reason in OVERLOADED and gate.is_closed:
+            gate.relieve(permit.sent_at, gate.sickness(now), now)
 
     def _report_endpoint(self, via: Gate, permit: Permit, outcome: Outcome, now: float) -> None:
         sample = endpoint_sample_of(outcome)
@@ -184,7 +175,7 @@ class Governor:
         if gate is not None:
             gate.unclaim(permit, permit.generation, now)
         if permit.endpoint is not None:
-            self._endpoint(permit.endpoint).unclaim(permit, permit.endpoint_generation, now)
+            self._gates.endpoint(permit.endpoint).unclaim(permit, permit.endpoint_generation, now)
         if not permit.retry:
             self._all.take_back(budget.FIRSTS, self._all.bucket(permit.sent_at), now)
 
@@ -200,7 +191,7 @@ class Governor:
         if charge == Charge.PACED or self._outage.ours:
             return Reservation()
         at_endpoint = charge == Charge.PROXY and endpoint is not None
-        gate = self._endpoint(endpoint) if at_endpoint and endpoint is not None else self._target(target)
+        gate = self._gates.endpoint(endpoint) if at_endpoint and endpoint is not None else self._gates.troubled(target)
         gate.last_seen = now
         granted = budget.reserve(self._wanted(gate, charge, at_endpoint=at_endpoint), now)
         if granted is None and not gate.denied:
@@ -227,16 +218,16 @@ class Governor:
         """
         if self._outage.ours:
             return False
-        return all(gate.takes_unfunded(now) for gate in self._gates(target, endpoint))
+        return all(gate.takes_unfunded(now) for gate in self._on_the_way(target, endpoint))
 
     def still(self, target: str, now: float, endpoint: str | None = None) -> bool:
         """Whether the clock of those who wait for budget stands still: nothing may go there for now."""
-        return self._outage.ours or any(gate.is_still(now) for gate in self._gates(target, endpoint))
+        return self._outage.ours or any(gate.is_still(now) for gate in self._on_the_way(target, endpoint))
 
-    def _gates(self, target: str, endpoint: str | None) -> list[Gate]:
-        """The known gates on the way to *target*."""
+    def _on_the_way(self, target: str, endpoint: str | None) -> list[Gate]:
+        """The gates on the way to *target* that may have something to say."""
         via = self._endpoints.get(endpoint) if endpoint is not None else None
-        return [gate for gate in (via, self._targets.get(target)) if gate is not None]
+        return [gate for gate in (via, self._targets.get(target)) if isinstance(gate, Gate)]
 
     # Giving up, and looking ---------------------------------------------------------------------------------
 
@@ -247,15 +238,15 @@ class Governor:
 
     def give_up(self, target: str, reason: str, now: float, not_before: float | None = None) -> None:
         """Nothing more is admitted to *target*; the first reason stands."""
-        self._target(target).give_up(reason, now, not_before)
+        self._gates.troubled(target).give_up(reason, now, not_before)
 
     def hold(self, target: str, until: float) -> None:
         """Hold *target* at least until then."""
-        self._target(target).hold(until)
+        self._gates.troubled(target).hold(until)
 
     def given_up(self, target: str, now: float, endpoint: str | None = None) -> GivenUp | None:
         """Whether *target*, or *endpoint*, was given up, or is now."""
-        for gate in self._gates(target, endpoint):
+        for gate in self._on_the_way(target, endpoint):
             gate.tick(now)
             if gate.given_up is not None:
                 return gate.given_up
@@ -266,14 +257,20 @@ class Governor:
         gate = self._targets.get(target)
         return gate is None or gate.sickness(now) < HEALTHY
 
+    def changes(self, endpoint: str) -> int:
+        """How often the circuit of *endpoint* has changed its state so far."""
+        gate = self._endpoints.get(endpoint)
+        return 0 if gate is None else _generation(gate) + (gate.given_up is not None)
+
     def pace(self, target: str) -> float | None:
         """The present pace per second; None when *target* is not paced."""
         gate = self._targets.get(target)
         return gate.pacer.rate if gate is not None and gate.pacer is not None else None
 
     def view(self, target: str, now: float) -> TargetView:
-        """*target* as it stands."""
-        return view_of(self._targets.get(target) or Gate(target, self._terms_of(target)), now)
+        """*target*, or the endpoint of that name, as it stands."""
+        gate = self._targets.get(target) or self._endpoints.get(target) or OpenGate(self._gates.terms_of(target))
+        return view_of(gate, now)
 
     def take_events(self) -> list[GuardEvent]:
         """What has happened since the last call."""
@@ -282,18 +279,11 @@ class Governor:
         return events
 
     def evict(self, now: float, most: int = 1000) -> int:
-        """Forget up to *most* targets that are quiet for ten minutes and have nothing to remember."""
-        if not self._evict_from:
-            self._evict_from = list(self._targets)
-        forgotten = 0
-        for _ in range(min(most, len(self._evict_from))):
-            name = self._evict_from.pop()
-            gate = self._targets.get(name)
-            if gate is not None and gate.forgettable(now):
-                del self._targets[name]
-                forgotten += 1
-        return forgotten
+        """Look at *most* targets and forget those of which nothing that matters would be lost; returns how many. A few
+        are looked at whenever a new target comes.
+        """
+        return self._gates.forget(now, most)
 
 
-def _generation(gate: Gate | None) -> int:
+def _generation(gate: OpenGate | None) -> int:
     return gate.circuit.generation if gate is not None and gate.circuit is not None else 0

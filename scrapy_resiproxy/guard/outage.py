@@ -3,41 +3,75 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrapy_resiproxy.guard.open_gate import OpenGate
 
 LOOKS_BACK = 30.0
+TICKS = 4
+"""Parts of a second in which targets are counted."""
+SPAN = int(LOOKS_BACK * TICKS) + 1
+NEVER = -SPAN
+
 TARGETS_NEEDED = 10
 CANARY_EVERY = 1.0
 
 
 class OutageWatch:
-    """Which targets were active of late, and which of them could not be reached."""
+    """How many targets were active of late, and which of them could not be reached.
 
-    __slots__ = ("_active", "_failing", "_next_canary", "ours")
+    Each target is counted in the tick of its last answer, which its gate remembers.
+    """
+
+    __slots__ = ("_active", "_counts", "_failing", "_next_canary", "_tick", "ours")
 
     def __init__(self) -> None:
         self.ours = False
         """Whether so many targets are out of reach that it must be our own network; the first answer ends it."""
-        self._active: OrderedDict[str, float] = OrderedDict()
+        self._tick = 0
+        self._counts = [0] * SPAN
+        self._active = 0
         self._failing: OrderedDict[str, float] = OrderedDict()
         self._next_canary = 0.0
 
-    def note(self, target: str, now: float, *, unreachable: bool) -> None:
-        """Count one answer of *target*, or that it could not be reached."""
-        self._active[target] = now
-        self._active.move_to_end(target)
+    def note(self, target: str, gate: OpenGate, now: float, *, unreachable: bool) -> None:
+        """Count one answer of *target*, whose gate is *gate*, or that it could not be reached."""
+        self._count(gate, now)
+        failing = self._failing
         if unreachable:
-            self._failing[target] = now
-            self._failing.move_to_end(target)
+            failing[target] = now
+            failing.move_to_end(target)
         elif self.ours:
             self.ours = False
-            self._failing.clear()
-        elif self._failing:
-            self._failing.pop(target, None)
-        for seen in (self._active, self._failing):
-            while seen and next(iter(seen.values())) < now - LOOKS_BACK:
-                seen.popitem(last=False)
-        if unreachable and len(self._active) >= TARGETS_NEEDED and 2 * len(self._failing) >= len(self._active):
+            failing.clear()
+        elif failing:
+            failing.pop(target, None)
+        while failing and next(iter(failing.values())) < now - LOOKS_BACK:
+            failing.popitem(last=False)
+        if unreachable and self._active >= TARGETS_NEEDED and 2 * len(failing) >= self._active:
             self.ours = True
+
+    def _count(self, gate: OpenGate, now: float) -> None:
+        tick = int(now * TICKS)
+        if tick > self._tick:
+            for passed in range(max(self._tick, tick - SPAN) + 1, tick + 1):
+                self._active -= self._counts[passed % SPAN]
+                self._counts[passed % SPAN] = 0
+            self._tick = tick
+        if gate.seen == self._tick:
+            return
+        if gate.seen > self._tick - SPAN:
+            self._counts[gate.seen % SPAN] -= 1
+        else:
+            self._active += 1
+        self._counts[self._tick % SPAN] += 1
+        gate.seen = self._tick
+
+    @staticmethod
+    def remembers(gate: OpenGate, now: float) -> bool:
+        """Whether the target of *gate* counts as active at *now*."""
+        return gate.seen > int(now * TICKS) - SPAN
 
     def held_until(self, now: float) -> float | None:
         """When the next canary may go; None when one may go now."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.guard.answers import GuardEvent
-from scrapy_resiproxy.guard.budget import OKS
+from scrapy_resiproxy.guard.open_gate import OpenGate
 from scrapy_resiproxy.guard.pacer import Pacer
-from scrapy_resiproxy.guard.window import Ring
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.guard.terms import Terms
@@ -17,66 +16,25 @@ TRIAL_CUTS = 0.1
 """The share of what would open the circuit that must fail until a trial begins, and until its pace is cut again."""
 
 
-class Paced:
-    """The part of a gate that remembers what was granted, and has a pace once that is needed."""
+class Paced(OpenGate):
+    """The part of a gate that has a pace once that is needed."""
 
-    __slots__ = (
-        "_last_second",
-        "_ring",
-        "_second",
-        "_this_second",
-        "gated",
-        "name",
-        "no_trial_before",
-        "pacer",
-        "terms",
-    )
+    __slots__ = ("gated", "name", "no_trial_before", "pacer")
 
     def __init__(self, name: str, terms: Terms) -> None:
+        super().__init__(terms)
         self.name = name
-        self.terms = terms
+        self.gated = False
         self.pacer: Pacer | None = None
         self.no_trial_before = 0.0
-        self.gated = False
-        """Whether anything of this may say no: the one look that a healthy target costs."""
-        self._ring: Ring | None = None
-        self._second = self._this_second = self._last_second = 0
-
-    @property
-    def ring(self) -> Ring:
-        """First attempts, good answers and retries over the budget's window."""
-        if self._ring is None:
-            self._ring = Ring(self.terms.settings.budget_window, 2)
-        return self._ring
 
     def say(self, kind: str, now: float, until: float | None = None) -> None:
         self.terms.events.append(GuardEvent(kind, self.name, now, until))
 
-    # What was granted ---------------------------------------------------------------------------------------
-
     def granted(self, now: float) -> None:
-        """There was a good answer."""
-        self.ring.add(OKS, now)
+        super().granted(now)
         if self.pacer is not None:
             self.pacer.granted()
-        second = int(now)
-        if second != self._second:
-            self._last_second = self._this_second if second == self._second + 1 else 0
-            self._second, self._this_second = second, 0
-        self._this_second += 1
-
-    def granted_lately(self, now: float, seconds: float) -> float:
-        """Good answers per second over about the last *seconds*: to the second up to 2 s, else to the bucket."""
-        if seconds > 2.0:
-            return self.ring.lately(OKS, now, seconds) / seconds
-        gap = int(now) - self._second
-        recent = (self._this_second, self._last_second) if gap == 0 else (self._this_second,) if gap == 1 else ()
-        return float(max(recent, default=0))
-
-    def usual_rate(self, now: float) -> float:
-        """Good answers per second in the best part of the window; 0 when they are too few to tell."""
-        most = self.ring.fullest(OKS, now)
-        return most / self.ring.width if most >= self.terms.settings.circuit_min_requests else 0.0
 
     # Its pace -----------------------------------------------------------------------------------------------
 

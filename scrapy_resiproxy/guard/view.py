@@ -9,7 +9,7 @@ from scrapy_resiproxy.guard.circuit import State
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.guard.answers import GivenUp
-    from scrapy_resiproxy.guard.gate import Gate
+    from scrapy_resiproxy.guard.open_gate import OpenGate
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TargetView:
     given_up: GivenUp | None
 
 
-def view_of(gate: Gate, now: float) -> TargetView:
+def view_of(gate: OpenGate, now: float) -> TargetView:
     """*gate* as it stands."""
     circuit = gate.circuit
     gone = circuit.gone_since if circuit is not None else None

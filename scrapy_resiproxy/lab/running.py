@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from scrapy_resiproxy.lab.behaviours import Behaviour
 
-_STOP_WAIT: Final = 2.0
-"""Seconds that the process gets to end by itself."""
+_STOP_WAIT: Final = 30.0
+"""Seconds that the process gets to end by itself, which takes it a tenth of one unless the machine is very busy."""
+_ANSWER_WAIT: Final = 60.0
+"""Seconds that it gets to answer its controls."""
 _IMPORT_ROOT: Final = Path(__file__).parents[2]
 
 
@@ -72,7 +74,7 @@ class RunningLab:
         self._ask("POST", "reset", {})
 
     def _ask(self, method: str, what: str, body: Mapping[str, object] | None = None) -> bytes:
-        connection = HTTPConnection(urlsplit(self.site).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(self.site).netloc, timeout=_ANSWER_WAIT)
         try:
             connection.request(method, f"/__lab__/{what}", None if body is None else json.dumps(body))
             answer = connection.getresponse()

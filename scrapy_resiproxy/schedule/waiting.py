@@ -1,11 +1,15 @@
 """The waiting room: requests that may not leave yet, outside Scrapy's downloader and scheduler.
 
+Each waits in one of three ways: for its own time; for budget, in its target's line; or for its target to let it go,
+in the order in which they came.
+
 Pure bookkeeping: times are passed in, on the monotonic scale, in seconds. Nothing here sends, sleeps or stores.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -14,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 R = TypeVar("R")
+
+HOLD = "hold"
+"""Why an entry waits that its target's guards do not let go: nobody knows when they will, so it is looked at when
+something has happened there, and at the latest when it is due.
+"""
+
+
+NEVER_LEFT = frozenset({HOLD, "session"})
+"""Why an entry waits whose attempt never began."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +39,7 @@ class Waiting(Generic[R]):
     due: float
     """Not before this time."""
     reason: str
-    """``backoff``, ``told``, ``hold`` (it was never judged, its target is held) or ``budget``."""
+    """``backoff``, ``told``, ``hold``, ``session`` (none was free), ``hop`` or ``verdict``."""
     sent: int
     """How many attempts were sent so far: 0 for a first attempt that met a held target."""
     charge: Any = None
@@ -38,6 +51,12 @@ class Waiting(Generic[R]):
     joined: float = 0.0
     """What its target's budget clock said when it began to wait for budget."""
     gone: bool = field(default=False, repr=False)
+
+    def __lt__(self, other: Waiting[R]) -> bool:
+        """Whether it is due earlier; of two that are due at once, whether its request came earlier: ids count up."""
+        if self.due != other.due:
+            return self.due < other.due
+        return (len(self.id), self.id) < (len(other.id), other.id)
 
 
 @dataclass(slots=True)
@@ -57,13 +76,16 @@ class WaitingRoom(Generic[R]):
     """Requests by due time, and those without budget by target, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Waiting[R]]] = []
+        self._heap: list[Waiting[R]] = []
         self._lines: dict[str, BudgetLine[R]] = {}
+        self._held: dict[str, deque[Waiting[R]]] = {}
+        self._looks: list[tuple[float, str]] = []
+        self._look_at: dict[str, float] = {}
+        """When the held entries of a target are to be looked at next."""
         self._by_id: dict[str, Waiting[R]] = {}
         self._count_by_target: dict[str, int] = {}
-        self._turn = 0
         self.holds = 0
-        """How many wait only because their target is held."""
+        """How many wait only because their target is held, or no session was free."""
         self.parked = 0
         """How many were ever parked."""
         self.most = 0
@@ -87,14 +109,17 @@ class WaitingRoom(Generic[R]):
         self.remove(entry.id)
         self._by_id[entry.id] = entry
         self._count_by_target[entry.target] = self.count(entry.target) + 1
-        self.holds += entry.reason == "hold"
+        self.holds += entry.reason in NEVER_LEFT
         self.parked += 1
         self.most = max(self.most, len(self._by_id))
-        self._push(entry)
+        if entry.reason == HOLD:
+            self._held.setdefault(entry.target, deque()).append(entry)
+            self.look_at(entry.target, entry.due)
+        else:
+            self._push(entry)
 
     def _push(self, entry: Waiting[R]) -> None:
-        self._turn += 1
-        heapq.heappush(self._heap, (entry.due, self._turn, entry))
+        heapq.heappush(self._heap, entry)
 
     def remove(self, entry_id: str) -> Waiting[R] | None:
         """Take the entry out, wherever it waits; None when there is none."""
@@ -102,7 +127,7 @@ class WaitingRoom(Generic[R]):
         if entry is None:
             return None
         entry.gone = True
-        self.holds -= entry.reason == "hold"
+        self.holds -= entry.reason in NEVER_LEFT
         left = self._count_by_target[entry.target] - 1
         if left:
             self._count_by_target[entry.target] = left
@@ -111,19 +136,59 @@ class WaitingRoom(Generic[R]):
         return entry
 
     def next_due(self) -> float | None:
-        """When the next entry is due; None when none has a time."""
-        while self._heap and self._heap[0][2].gone:
+        """When the next entry is due, or the next look at held ones; None when none has a time."""
+        due = min(self._next_entry(), self._next_look())
+        return due if due < math.inf else None
+
+    def _next_entry(self) -> float:
+        while self._heap and self._heap[0].gone:
             heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0].due if self._heap else math.inf
+
+    def _next_look(self) -> float:
+        while self._looks:
+            when, target = self._looks[0]
+            wanted = self._look_at.get(target) == when
+            if wanted and self.first_held(target) is not None:
+                return when
+            heapq.heappop(self._looks)
+            if wanted:
+                del self._look_at[target]
+        return math.inf
 
     def pop_due(self, now: float) -> Waiting[R] | None:
         """The entry that is due first, if it is due; it stays in the room until :meth:`remove`,
-        :meth:`postpone` or :meth:`wait_for_budget` says what becomes of it.
+        :meth:`postpone` or :meth:`wait_for_budget` says what becomes of it. Held ones are not among them.
         """
-        due = self.next_due()
-        if due is None or due > now:
+        return heapq.heappop(self._heap) if self._next_entry() <= now else None
+
+    def pop_look(self, now: float) -> str | None:
+        """The target whose held entries are to be looked at now, if there is one: ask :meth:`first_held`."""
+        if self._next_look() > now:
             return None
-        return heapq.heappop(self._heap)[2]
+        target = heapq.heappop(self._looks)[1]
+        del self._look_at[target]
+        return target
+
+    def look_at(self, target: str, when: float) -> None:
+        """Look at the held entries of *target* at *when*, or earlier if that was wanted before."""
+        if when < self._look_at.get(target, math.inf):
+            self._look_at[target] = when
+            heapq.heappush(self._looks, (when, target))
+
+    def first_held(self, target: str) -> Waiting[R] | None:
+        """The held entry of *target* that came first; it stays in the room."""
+        held = self._held.get(target)
+        while held and held[0].gone:
+            held.popleft()
+        if held:
+            return held[0]
+        self._held.pop(target, None)
+        return None
+
+    def targets_held(self) -> list[str]:
+        """The targets that have held entries."""
+        return list(self._held)
 
     def postpone(self, entry: Waiting[R], due: float) -> None:
         """Let an entry that was due wait until *due*."""

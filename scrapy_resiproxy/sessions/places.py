@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,41 +29,54 @@ class Place:
         self.window = window
 
 
+WORST: Final = (True, True, math.inf, True)
+"""More than the load of any session."""
+
+
 class Places:
     """At most *capacity* open sessions; *phase* (0 to 1) is where in a time window the first place begins."""
 
-    def __init__(self, capacity: int, phase: float) -> None:
+    __slots__ = ("beside", "capacity", "country", "phase", "places", "quiet_at")
+
+    def __init__(self, capacity: int, phase: float, country: str | None = None, beside: Places | None = None) -> None:
+        self.country = country
         self.capacity = capacity
         self.phase = phase
+        self.beside = beside
+        """Those of the same target in another country."""
         self.quiet_at = -math.inf
         """When the last window of any session here is over: ids may be derived anew then."""
-        self._places: list[Place] = []
+        self.places: tuple[Place, ...] = ()
 
     def __iter__(self) -> Iterator[Session]:
-        return (place.session for place in self._places if place.session)
+        return (place.session for place in self.places if place.session)
 
     def choose(self, prefer: str | None, avoid: frozenset[str], *, fresh: bool = False) -> Session | None:
         """*prefer* if it is open, else the session with the fewest in flight, one with good answers first.
 
         With *fresh* one without any answer yet goes before the rest.
         """
-        candidates = [session for session in self if session.alias not in avoid]
-        if fresh:
-            candidates = [session for session in candidates if not session.use.answered] or candidates
-        return next(
-            (session for session in candidates if session.alias == prefer),
-            min(candidates, key=_load, default=None),
-        )
+        best, least = None, WORST
+        for place in self.places:
+            session = place.session
+            if session is None or session.alias in avoid:
+                continue
+            use = session.use
+            load = fresh and use.answered, session.alias != prefer, use.in_flight, not use.answered
+            if load < least:
+                best, least = session, load
+        return best
 
     def vacant(self) -> Place | None:
         """A place for one more session; None when all are taken."""
-        for place in self._places:
+        for place in self.places:
             if place.session is None:
                 return place
-        if len(self._places) == self.capacity:
+        if len(self.places) == self.capacity:
             return None
-        self._places.append(Place(len(self._places)))
-        return self._places[-1]
+        place = Place(len(self.places))
+        self.places += (place,)
+        return place
 
     def seat(self, place: Place, session: Session) -> None:
         place.session, place.last_url = session, session.url
@@ -82,10 +95,6 @@ class Places:
 
     def leave(self, session: Session) -> None:
         """Free the place of *session*."""
-        for place in self._places:
+        for place in self.places:
             if place.session is session:
                 place.session = None
-
-
-def _load(session: Session) -> tuple[int, bool]:
-    return session.use.in_flight, not session.use.answered

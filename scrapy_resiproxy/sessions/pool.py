@@ -17,19 +17,21 @@ The work of a lease grows with the places of one target, never with the number o
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Final
 
 from scrapy_resiproxy.outcome import Blame
 from scrapy_resiproxy.sessions.exits import Wish, build_exits, check_settings
 from scrapy_resiproxy.sessions.ids import Hasher
 from scrapy_resiproxy.sessions.named import NamedSessions
-from scrapy_resiproxy.sessions.places import Places
 from scrapy_resiproxy.sessions.roster import Roster
 from scrapy_resiproxy.sessions.session import Lease, NoSession, Session, SessionGone
+from scrapy_resiproxy.sessions.targets import SWEPT_AT_ONCE, Targets
 
 if TYPE_CHECKING:
     import random
 
+    from scrapy_resiproxy.sessions.places import Places
     from scrapy_resiproxy.settings import SessionSettings
 
 __all__ = ["Lease", "NoSession", "Session", "SessionGone", "SessionPool"]
@@ -60,7 +62,7 @@ class SessionPool:
         self._exits = build_exits(settings, self._hasher, encoding)
         self._rotates = settings.session_mode == "rotate"
         self._most = 1 if self._rotates else settings.session_max_requests or math.inf
-        self._places: dict[str, dict[str | None, Places]] = {}
+        self._targets = Targets(self._exits.capacity, self._hasher)
         self._named = NamedSessions()
         self._closed: list[Session] = []
         self.opened_count = 0
@@ -127,7 +129,10 @@ class SessionPool:
         country = self._exits.country(country)
         if name is not None:
             return self._lease_named(name, country, now)
-        places = self._places_of(target, country)
+        places = self._targets.find(target, country)
+        if places is None:
+            self.evict(now, SWEPT_AT_ONCE)
+            places = self._targets.add(target, country)
         self._expire(places, now)
         session = None if fresh else places.choose(prefer, avoid)
         if session is None or (session.use.in_flight and session.alias != prefer):
@@ -191,28 +196,21 @@ class SessionPool:
 
     def open_sessions(self, target: str) -> int:
         """How many sessions of *target* can be leased again; the named ones belong to no target."""
-        return sum(1 for places in self._places.get(target, {}).values() for _ in places)
+        return sum(1 for places in self._targets.of(target) for _ in places)
 
-    def evict(self, now: float) -> int:
-        """Forget targets whose sessions are all over; returns how many. To be called every minute or so."""
-        idle = []
-        for target, countries in self._places.items():
-            for places in countries.values():
-                self._expire(places, now)
-            over = all(places.quiet_at <= now and not any(places) for places in countries.values())
-            if over and self._exits.forget(target, now):
-                idle.append(target)
-        for target in idle:
-            del self._places[target]
-        return len(idle)
+    def evict(self, now: float, most: int = 1000) -> int:
+        """Look at *most* targets and forget those whose sessions are all over; returns how many. A few are looked at
+        whenever a new target comes.
+        """
+        return self._targets.sweep(most, lambda target: self._is_over(target, now) and self._exits.forget(target, now))
 
-    def _places_of(self, target: str, country: str | None) -> Places:
-        countries = self._places.setdefault(target, {})
-        places = countries.get(country)
-        if places is None:
-            phase = self._hasher.number("phase", target, country) / 2**256
-            places = countries[country] = Places(self._exits.capacity, phase)
-        return places
+    def _is_over(self, target: str, now: float) -> bool:
+        """Whether all time windows at *target* are over, and its sessions with them: ids may be derived anew then."""
+        over = True
+        for places in self._targets.of(target):
+            self._expire(places, now)
+            over = over and places.quiet_at <= now
+        return over
 
     def _open(self, places: Places, target: str, country: str | None, now: float) -> Session | None:
         """A new session in a vacant place; None when there is no place or no endpoint."""
@@ -243,15 +241,12 @@ class SessionPool:
         if endpoint is None:
             return None
         self.opened_count += 1
-        alias = self._hasher.alias(*wish.seed)
         return Session(
-            key=repr(wish.seed),
-            alias=alias,
+            alias=self._hasher.alias(*wish.seed),
             url=endpoint.url,
-            bare=endpoint.bare,
+            bare=sys.intern(endpoint.bare),
             generation=generation,
-            jar=f"resiproxy:{alias}" if self._settings.session_cookies else None,
-            opened_at=now,
+            cookies=self._settings.session_cookies,
             expires_at=end,
             named=wish.named,
             owner=wish.owner,
@@ -279,9 +274,11 @@ class SessionPool:
 
     def _expire(self, places: Places, now: float) -> None:
         idle = self._exits.idle
-        for session in list(places):
-            use = session.use
-            stale = idle is not None and not use.in_flight and now - use.last > idle
+        for place in places.places:
+            session = place.session
+            if session is None:
+                continue
+            stale = idle is not None and not session.use.in_flight and now - session.use.last > idle
             if stale or now >= session.expires_at:
                 self.expired_count += 1
                 self._end(session)
@@ -293,8 +290,7 @@ class SessionPool:
             return
         session.use.ended = True
         if not session.named:
-            for places in self._places.get(session.owner, {}).values():
-                places.leave(session)
+            self._targets.leave(session)
         self._close_if_over(session)
 
     def _close_if_over(self, session: Session) -> None:

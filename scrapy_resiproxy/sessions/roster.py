@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.settings import SessionSettings
 
 
+NEVER = float("-inf")
+
+
 @dataclass(slots=True)
 class _Turn:
     """Whose turn it is at one target, and which endpoints rest there (index → until)."""
 
     next: int
-    resting: dict[int, float] = field(default_factory=dict)
+    resting: dict[int, float] | None = None
 
 
 class Roster:
@@ -57,8 +60,12 @@ class Roster:
         return None
 
     def rest(self, url: str, target: str | None, until: float) -> None:
-        resting = self._everywhere if target is None else self._turn(target).resting
-        resting[self._index[url]] = until
+        index = self._index[url]
+        if target is None:
+            self._everywhere[index] = until
+        else:
+            turn = self._turn(target)
+            turn.resting = {**(turn.resting or {}), index: until}
 
     def is_down(self, url: str, now: float) -> bool:
         return self._everywhere.get(self._index[url], now) > now
@@ -69,7 +76,7 @@ class Roster:
 
     def forget(self, target: str, now: float) -> bool:
         turn = self._turn(target)
-        if any(until > now for until in turn.resting.values()):
+        if turn.resting and any(until > now for until in turn.resting.values()):
             return False
         del self._turns[target]
         return True
@@ -91,4 +98,5 @@ class Roster:
         return turn
 
     def _rests_until(self, index: int, turn: _Turn) -> float:
-        return max(turn.resting.get(index, float("-inf")), self._everywhere.get(index, float("-inf")))
+        here = turn.resting.get(index, NEVER) if turn.resting else NEVER
+        return max(here, self._everywhere.get(index, NEVER))

@@ -25,8 +25,6 @@ class Use:
 class Session:
     """One exit for a while. Its repr shows the alias only."""
 
-    key: str
-    """Unique in a crawl; the places of :class:`SessionPool` are known by it."""
     alias: str
     """Eight hexadecimal characters, salted: the only thing of it that may be shown."""
     url: str
@@ -35,15 +33,19 @@ class Session:
     """``scheme://host:port``."""
     generation: int
     """How many sessions had its place before it, in the same span of time."""
-    jar: str | None
-    """The key of its cookie jar; None when cookies are not bound to sessions."""
-    opened_at: float
+    cookies: bool
+    """Whether it has a cookie jar of its own."""
     expires_at: float
     """Infinite for a named session whose vendor names no limit."""
     named: bool
     owner: str
     """The target that it serves; the name of a named session."""
     use: Use = field(default_factory=Use, compare=False)
+
+    @property
+    def jar(self) -> str | None:
+        """The key of its cookie jar; None when cookies are not bound to sessions."""
+        return f"resiproxy:{self.alias}" if self.cookies else None
 
     def __repr__(self) -> str:
         return f"Session({self.alias})"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.keepalive import Plan
     from scrapy_resiproxy.tunnel.pinger import Pinger
     from scrapy_resiproxy.tunnel.route import Route, TunnelKey
-    from scrapy_resiproxy.tunnel.warden import PingPermits
+    from scrapy_resiproxy.tunnel.warden import Permits
 
 _GOODBYE: Final = 1.0
 """Seconds that closing everything may take before what is left is given up."""
@@ -56,7 +56,7 @@ class TunnelPool:
         *,
         idle_times: IdleTimes,
         pinger: Pinger | None,
-        permits: PingPermits,
+        permits: Permits,
         on_gone: Callable[[Tunnel], None],
     ) -> None:
         self._clock = clock

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_resiproxy.tunnel.probe import Opener
+    from scrapy_resiproxy.tunnel.probe_wire import Line
 
 STEPS: Final = (0.06, 0.09, 0.12, 0.17, 0.23, 0.34, 0.5, 0.67, 0.84, 1.0)
 """Shares of the longest wait at which a tunnel of its own is tried: a silent drop shows between two of them."""
@@ -67,41 +68,39 @@ class Wait:
     """Waiting that can be called off, and shows how far it is. *clock* gives seconds."""
 
     def __init__(self, clock: Callable[[], float], show: Callable[[float], None]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._show = show
         self.off = Event()
 
-    def until(self, moment: float) -> bool:
-        """Wait for *moment*; False when it was called off before."""
-        while (left := moment - self._clock()) > 0:
+    def pause(self, seconds: float) -> bool:
+        """Wait for so long; True when it was called off."""
+        return self.off.wait(seconds)
+
+    def until(self, moment: float) -> None:
+        """Wait for *moment*, or until it is called off."""
+        while (left := moment - self.clock()) > 0:
             self._show(left)
-            if self.off.wait(min(1.0, left)):
-                return False
-        return True
+            if self.pause(min(1.0, left)):
+                return
 
 
-def measure_silence(
-    open_line: Opener, longest: float, patience: float, clock: Callable[[], float], show: Callable[[float], None]
-) -> Silence:
+def measure_silence(open_line: Opener, longest: float, patience: float, wait: Wait) -> Silence:
     """Let one tunnel idle until it is closed, and others, each to be tried once, to find silent drops.
 
     Takes *longest* seconds at most, and *patience* more for what does not answer. Raises ``StageFailed`` when the first
     tunnel does not open; a tunnel that the port will not open besides is left out.
     """
     first = open_line()
-    wait = Wait(clock, show)
+    start = wait.clock()
     with ThreadPoolExecutor(len(STEPS) + 1) as pool:
+        watched = pool.submit(_watch, first, longest, wait)
         trials = [pool.submit(_trial, open_line, step * longest, patience, wait) for step in STEPS]
-        start = clock()
-        watcher = pool.submit(first.wait_for_end, longest)
-        watcher.add_done_callback(lambda ended: wait.off.set() if ended.result() else None)
         wait.until(start + longest)
-        by = watcher.result()
-        closed_after = clock() - start if by is not None else None
+        by, end = watched.result()
         results = [trial.result() for trial in trials]
     first.close()
     return Silence(
-        closed_after,
+        end - start if by is not None else None,
         by,
         first.promised,
         alive_after=max((age for age, alive in results if alive), default=0.0),
@@ -109,36 +108,46 @@ def measure_silence(
     )
 
 
+def _watch(line: Line, longest: float, wait: Wait) -> tuple[str | None, float]:
+    """Wait until the tunnel is closed; by whom, and the moment. The trials that wait longer are called off."""
+    by = line.wait_for_end(longest)
+    end = wait.clock()
+    if by is not None:
+        wait.off.set()
+    return by, end
+
+
 def _trial(open_line: Opener, age: float, patience: float, wait: Wait) -> tuple[float, bool | None]:
-    """Try a tunnel after *age* seconds of silence; None when there was no trial."""
+    """Try a tunnel after *age* seconds of silence.
+
+    The seconds that it was silent, which are more on a busy machine, and whether it worked; None when there was no
+    trial, or when the tunnel had been closed by then: that is no silent drop.
+    """
     try:
         line = open_line()
     except StageFailed:
         return age, None
+    start = wait.clock()
     try:
-        return age, line.alive(patience) if not wait.off.wait(age) else None
+        called_off = wait.pause(age)
+        silent = wait.clock() - start
+        if called_off or line.wait_for_end(0) is not None:
+            return silent, None
+        return silent, line.alive(patience)
     finally:
         line.close()
 
 
-def measure_warmth(
-    open_line: Opener,
-    timeout: float,
-    longest: float,
-    patience: float,
-    clock: Callable[[], float],
-    show: Callable[[float], None],
-) -> Warmth:
+def measure_warmth(open_line: Opener, timeout: float, longest: float, patience: float, wait: Wait) -> Warmth:
     """Ping a tunnel at a third of *timeout* for three timeouts, at most *longest* seconds."""
     line = open_line()
-    interval, start = timeout / _PINGS_PER_TIMEOUT, clock()
-    wait = Wait(clock, show)
+    interval, start = timeout / _PINGS_PER_TIMEOUT, wait.clock()
     end = start + min(longest, _TIMEOUTS_TO_OUTLIVE * timeout)
     try:
-        while clock() < end:
-            wait.until(clock() + interval)
+        while wait.clock() < end:
+            wait.until(min(end, wait.clock() + interval))
             if not line.alive(patience):
-                return Warmth(interval, clock() - start, died=True)
+                return Warmth(interval, wait.clock() - start, died=True)
     finally:
         line.close()
-    return Warmth(interval, clock() - start, died=False)
+    return Warmth(interval, wait.clock() - start, died=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.probe_idle import Silence, Warmth
+
+
+_HTTPX: Final = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
 
 
 def tell_silence(silence: Silence, longest: float) -> list[str]:
@@ -41,8 +44,8 @@ def advice(way: str, silence: Silence, warmth: Warmth | None) -> list[str]:
     lines = ["", "# settings.py"]
     if way == "SOCKS5":
         lines += [
-            "# This port speaks SOCKS5; warm tunnels are for http proxies.",
-            'DOWNLOAD_HANDLERS = {"https": "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"}',
+            "# This port speaks SOCKS5; warm tunnels are for http proxies. Needs: pip install httpx[socks]",
+            f'DOWNLOAD_HANDLERS = dict.fromkeys(("http", "https"), "{_HTTPX}")',
         ]
         return lines
     if silence.timeout is None:

@@ -246,12 +246,15 @@ class Line:
         return _STATUS.match(head) is not None
 
     def wait_for_end(self, timeout: float) -> str | None:
-        """Wait until the other side closes: ``origin`` if it ended TLS first, else ``peer``; None if it does not."""
+        """Wait until the other side closes: ``origin`` if it ended TLS first, else ``peer``; None if it does not.
+
+        With a *timeout* of 0 it tells what has come already.
+        """
         self.sock.settimeout(timeout)
         try:
             while self.sock.recv(4096):
                 pass
-        except TimeoutError:
+        except (TimeoutError, ssl.SSLWantReadError):
             return None
         except OSError:
             return "peer"

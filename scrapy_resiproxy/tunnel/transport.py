@@ -20,7 +20,7 @@ from scrapy_resiproxy.tunnel.pool import Limits, TunnelPool
 from scrapy_resiproxy.tunnel.route import proxy_endpoint
 from scrapy_resiproxy.tunnel.tls import SharedTls, TlsOptions
 from scrapy_resiproxy.tunnel.totals import Totals
-from scrapy_resiproxy.tunnel.warden import PingPermits
+from scrapy_resiproxy.tunnel.warden import Permits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from twisted.web.iweb import IResponse
 
     from scrapy_resiproxy.tunnel.route import Route
+    from scrapy_resiproxy.tunnel.totals import Figures
 
 IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"})
 """RFC 9110, section 9.2.2."""
@@ -86,7 +87,8 @@ class TunnelTransport:
     """All tunnels of a crawl.
 
     ``is_held``, ``has_work`` and ``pace_of`` may be set to functions of a host name that tell what only the crawl
-    knows of it (see ``warden.Crawl``). *on_gone* is called with each tunnel that was open and is lost.
+    knows of it, ``pinged`` to one of a session (see ``warden.Crawl``). *on_gone* is called with each tunnel that was
+    open and is lost.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class TunnelTransport:
         self.is_held: Callable[[str], bool] | None = None
         self.has_work: Callable[[str], bool] | None = None
         self.pace_of: Callable[[str], float | None] | None = None
+        self.pinged: Callable[[str], None] | None = None
         self.idle_times = IdleTimes(options.idle_timeout)
         self.totals = Totals(reactor.seconds())
         self._tls = SharedTls(options.tls)
@@ -115,7 +118,7 @@ class TunnelTransport:
             Plan(options.interval, options.max_age, options.idle_timeout),
             idle_times=self.idle_times,
             pinger=_pinger(reactor, options),
-            permits=PingPermits(self),
+            permits=Permits(self),
             on_gone=self._gone,
         )
 
@@ -178,9 +181,9 @@ class TunnelTransport:
         """Close all tunnels at once; fires when they are gone."""
         return self._pool.close()
 
-    def overhead_bytes(self) -> int:
-        """Bytes so far that were neither request nor response."""
-        return self.totals.overhead(self._pool.open_tunnels())
+    def figures(self) -> Figures:
+        """What the tunnels came to so far, those that are open included."""
+        return self.totals.figures(self._reactor.seconds(), self._pool.open_tunnels())
 
     def learned_idle_timeout(self) -> float | None:
         """The shortest idle timeout that the ends of tunnels have shown, None while there is none."""

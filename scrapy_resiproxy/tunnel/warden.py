@@ -32,7 +32,7 @@ _WINDOW: Final = 10.0
 
 
 class Crawl(Protocol):
-    """What only the crawl can know of a target, by host name; each may be set at any time."""
+    """What only the crawl can know or do; a target goes by its host name. Each may be set at any time."""
 
     is_held: Callable[[str], bool] | None
     """True: nothing is sent there now."""
@@ -40,10 +40,12 @@ class Crawl(Protocol):
     """False: no request for it waits."""
     pace_of: Callable[[str], float | None] | None
     """Requests per second that it grants at present, None for any number."""
+    pinged: Callable[[str], None] | None
+    """Told the session of every tunnel that has answered a ping."""
 
 
-class PingPermits:
-    """Pings obey holds, stop without work, and take a tenth of a target's pace at most."""
+class Permits:
+    """Pings obey holds, stop without work, and take a tenth of a target's pace at most; their answers are told."""
 
     def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
@@ -61,6 +63,11 @@ class PingPermits:
         self._last[host] = now
         return True
 
+    def answered(self, session: str) -> None:
+        """A tunnel of *session* has answered a ping."""
+        if self._crawl.pinged:
+            self._crawl.pinged(session)
+
 
 class Warden:
     """Told by the pool which tunnels work and which rest."""
@@ -73,7 +80,7 @@ class Warden:
         *,
         idle_times: IdleTimes,
         pinger: Pinger | None,
-        permits: PingPermits,
+        permits: Permits,
         close: Callable[[Tunnel, str], None],
     ) -> None:
         self._clock = clock
@@ -168,6 +175,7 @@ class Warden:
         waiting, tunnel.pinging = tunnel.pinging or [], None
         if alive:
             self._idle_times.survived(tunnel.path, tunnel.since - since)
+            self._permits.answered(tunnel.key.session)
         if not alive:
             self._close(tunnel, "ping_lost")
         elif not tunnel.heads.persistent:

@@ -21,6 +21,8 @@ from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
 from scrapy_resiproxy.deadletter.record import make_letter
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 240.0
+"""Seconds after which a command hangs."""
 
 SPIDERS = '''
 import asyncio, json, os
@@ -122,7 +124,7 @@ ITEM_PIPELINES = {"proj.spiders.Dear": 100}
 FEEDS = {"items.jl": {"format": "jsonlines"}}
 FEED_STORAGES = {"upload": "proj.spiders.UploadStorage"}
 TELNETCONSOLE_ENABLED = False
-DOWNLOAD_TIMEOUT = 10
+DOWNLOAD_TIMEOUT = 60
 CONCURRENT_REQUESTS_PER_DOMAIN = 8
 RESIPROXY_TUNNEL_ENABLED = False
 RESIPROXY_MAX_ATTEMPTS = 1
@@ -150,7 +152,7 @@ class Site:
                 site.asked[self.path] += 1
                 site.headers.append(dict(self.headers.items()))
                 if self.path in site.gates:
-                    site.gates[self.path].wait(20)
+                    site.gates[self.path].wait(PATIENCE)
                 status = site.status.get(self.path, site.status.get("*", 200))
                 body = f"<html><body><p>page {self.path}</p></body></html>".encode()
                 self.send_response(status)
@@ -214,7 +216,7 @@ class Project:
     def run(self, *args: str, paths: list[str] = [], code: int | None = 0) -> str:  # noqa: B006
         """Run ``scrapy *args*``; its standard output. The log is in ``self.log``."""
         process = self.start(*args, paths=paths)
-        output, self.log = process.communicate(timeout=120)
+        output, self.log = process.communicate(timeout=PATIENCE)
         assert code in (None, process.returncode), f"{process.returncode}\n{output}\n{self.log}"
         return output
 

@@ -92,10 +92,15 @@ def test_redirects_to_one_block_page_are_retried_as_what_they_were(day: Any) -> 
 
 
 def test_one_hanging_target_costs_the_others_nothing(day: Any) -> None:
+    source = """
+class ImpatientSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta={"download_timeout": 1} if "sick" in url else {}, **kwargs)
+"""
     hosts = {f"h{number}.example": "ok" for number in range(4)} | {"sick.example": "down:how=hang"}
     urls = [url for host in hosts for url in pages(20, host)] + pages(60, "sick.example")[20:]
     with day(hosts) as today:
-        crawled = today.crawl(urls, {"DOWNLOAD_TIMEOUT": 1})
+        crawled = today.crawl(urls, spider=source, name="ImpatientSpider")
         sent = today.lab.summary()["hosts"]["sick.example"]["requests"]
     assert len(crawled.good) == 80
     # What is in the downloader already (CONCURRENT_REQUESTS) cannot be called back, and a probe a second.
@@ -117,3 +122,18 @@ def test_a_wrong_proxy_password_is_said_once_and_shown_nowhere(day: Any, handler
     assert Counter(letter["reason"] for letter in crawled.letters) == {"proxy_refused": 40}
     assert len([line for line in crawled.lines("ERROR") if "proxy refuses us" in line]) == 1
     assert "wr0ng-canary" not in crawled.text_of_all_files()
+
+
+def test_when_the_gateway_is_back_every_target_goes_on(day: Any) -> None:
+    hosts = [f"shop{number}.example" for number in range(6)]
+    urls = [url for host in hosts for url in pages(10, host, "https")]
+    with day(dict.fromkeys(hosts, "ok")) as today:
+        today.lab.set_gateway(connect_status=503)
+        # The permit of a probe lasts longer than this test: nothing may wait for its end.
+        running = today.start(urls, {"DOWNLOAD_TIMEOUT": 600, "RESIPROXY_TARGET_GIVE_UP": 600})
+        while today.lab.summary()["gateway"]["connects"] < 10:
+            assert running.process.poll() is None
+        today.lab.set_gateway(connect_status=0)
+        crawled = running.wait()
+    assert {page["url"] for page in crawled.good} == set(urls)
+    assert crawled.letters == []

@@ -83,3 +83,49 @@ def test_pages_that_are_gone_make_no_letter(day: Any) -> None:
         assert today.lab.summary()["requests"] == 6
     assert [letter["target"] for letter in crawled.letters] == ["auth.example"] * 3
     assert {letter["reason"] for letter in crawled.letters} == {"terminal"}
+
+
+def test_what_waits_is_told_by_the_wall_clock_when_its_target_takes_it_again(day: Any) -> None:
+    group = {host: {"group": "shop"} for host in ("a.example", "b.example")}
+    settings = {"RESIPROXY_TARGETS": group, "RESIPROXY_BACKOFF_BASE": 1000, "RESIPROXY_BACKOFF_CAP": 1000}
+    with day({"a.example": "down:how=503", "b.example": "down:how=503,retry_after=4000"}) as today:
+        crawled = today.crawl(pages(3, "a.example") + pages(1, "b.example"), {**settings, "CONCURRENT_REQUESTS": 1})
+        assert 2 <= today.lab.summary()["hosts"]["a.example"]["requests"] <= 3
+    now = datetime.now(UTC)
+    assert {letter["reason"] for letter in crawled.letters} == {"retry_after_too_long"}
+    assert len(crawled.letters) == 4
+    waits = [(datetime.fromisoformat(letter["not_before"]) - now).total_seconds() for letter in crawled.letters]
+    assert all(3900 < wait < 4100 for wait in waits)
+
+
+def gateway_is_away(today: Any, **more: Any) -> dict[str, Any]:
+    """Settings of a crawl whose gateway does not answer; cdn.example needs none."""
+    direct = {"cdn.example": {"proxy": None}, "127.0.0.1": {"proxy": None}}
+    return {"RESIPROXY_PROXY": "http://user-{session}:pass@127.0.0.1:9", "RESIPROXY_TARGETS": direct, **more}
+
+
+def direct_pages(today: Any, count: int) -> list[str]:
+    return [f"{today.lab.site}/item/{number}" for number in range(count)]
+
+
+def test_a_gateway_that_is_gone_is_given_up_and_what_goes_direct_is_not(day: Any) -> None:
+    with day("ok") as today:
+        # No retry has budget in this hour: what waited for it after the end would hold up the crawl.
+        no_budget = {"RESIPROXY_BUDGET_MIN_RETRIES": 0, "RESIPROXY_BUDGET_WINDOW": 3600}
+        crawled = today.crawl(pages(30) + direct_pages(today, 30), gateway_is_away(today, **no_budget))
+    # The lab's site knows no such host, and says so: the requests went there.
+    reached = {error["url"] for error in crawled.errors if error["status"] == 404}
+    assert reached == set(direct_pages(today, 30))
+    assert {letter["request"]["url"] for letter in crawled.letters} == set(pages(30))
+    assert {letter["reason"] for letter in crawled.letters} <= {"circuit_open", "attempts_exhausted"}
+    assert len([line for line in crawled.lines("ERROR") if "The proxy http://127.0.0.1:9 is given up" in line]) == 1
+
+
+def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_job(day: Any) -> None:
+    with day("ok") as today:
+        first = today.crawl(pages(30) + direct_pages(today, 30), gateway_is_away(today, JOBDIR="job"))
+        second = today.crawl([], {"JOBDIR": "job"})
+    assert first.stats["finish_reason"] == "resiproxy_target_given_up"
+    written = {letter["request"]["url"] for letter in first.letters}
+    assert {page["url"] for page in second.good} | written >= set(pages(30))
+    assert len(written) <= 5

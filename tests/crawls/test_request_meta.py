@@ -66,7 +66,9 @@ def test_a_request_that_may_not_be_sent_twice_is_not(day: Any) -> None:
 def test_a_target_of_ones_own_shares_one_guard(day: Any) -> None:
     with day({"a.example": "down", "b.example": "down"}) as today:
         crawled = today.crawl(
-            [*pages(30, "a.example"), *pages(30, "b.example")], **spider('{"resiproxy_target": "both"}')
+            [*pages(30, "a.example"), *pages(30, "b.example")],
+            {"CONCURRENT_REQUESTS": 4},
+            **spider('{"resiproxy_target": "both"}'),
         )
         sent = today.lab.summary()["requests"]
     assert sent <= 20
@@ -77,7 +79,9 @@ def test_a_target_of_ones_own_shares_one_guard(day: Any) -> None:
 def test_hosts_of_a_group_share_one_guard(day: Any) -> None:
     targets = {"a.example": {"group": "shop"}, "b.example": {"group": "shop"}}
     with day({"a.example": "down", "b.example": "down"}) as today:
-        crawled = today.crawl([*pages(30, "a.example"), *pages(30, "b.example")], {"RESIPROXY_TARGETS": targets})
+        crawled = today.crawl(
+            [*pages(30, "a.example"), *pages(30, "b.example")], {"CONCURRENT_REQUESTS": 4, "RESIPROXY_TARGETS": targets}
+        )
         sent = today.lab.summary()["requests"]
     assert sent <= 24
     assert {letter["target"] for letter in crawled.letters} == {"shop"}

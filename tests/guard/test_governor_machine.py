@@ -26,6 +26,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from scrapy_resiproxy.guard.circuit import OPEN_JITTER, TRANSITIONS, Circuit, State
 from scrapy_resiproxy.guard.decide import Charge
+from scrapy_resiproxy.guard.gate import Gate
 from scrapy_resiproxy.guard.governor import GivenUp, Governor, Hold, Permit
 from scrapy_resiproxy.guard.window import BUCKETS
 from scrapy_resiproxy.outcome import OK
@@ -143,7 +144,8 @@ class GovernorMachine(RuleBasedStateMachine):
             self.governor.peek(name, self.now, endpoint)
             self.governor.peek(name, self.now)
         for gate in self.gates().values():
-            gate.tick(self.now)
+            if isinstance(gate, Gate):
+                gate.tick(self.now)
         self.watch()
 
     def watch(self):

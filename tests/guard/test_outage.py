@@ -1,13 +1,31 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from scrapy_resiproxy.guard.open_gate import OpenGate
 from scrapy_resiproxy.guard.outage import OutageWatch
+from scrapy_resiproxy.guard.terms import Terms
+from scrapy_resiproxy.settings import GuardSettings
+
+TERMS = Terms(GuardSettings(), Random(1), [])
+
+
+class Watch(OutageWatch):
+    """With targets that are known by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.gates = {}
+
+    def note(self, target, now, *, unreachable):
+        super().note(target, self.gates.setdefault(target, OpenGate(TERMS)), now, unreachable=unreachable)
 
 
 def watched(targets, failing, now=1000.0, step=0.1):
     """A watch that has seen *targets* answer or, the last ones of them, fail; and the time."""
-    watch = OutageWatch()
+    watch = Watch()
     for number in range(targets):
         now += step
         watch.note(f"t{number}", now, unreachable=number >= targets - failing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ from scrapy_resiproxy.lab import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PATIENCE = 60.0
+"""Seconds after which what should come will not come any more."""
 BEHAVIOURS = {
     "ok.example": Ok(),
     "padded.example": Ok(padding=5000),
@@ -96,7 +99,7 @@ class Clients:
 
     def get(self, url: str, session: str = "a1", *, method: str = "GET", body: bytes | None = None) -> Got:
         proxy = self.lab.proxy(session)
-        connection = HTTPConnection(urlsplit(self.lab.gateway).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(self.lab.gateway).netloc, timeout=PATIENCE)
         try:
             connection.request(method, url, body, headers=_authorization(proxy))
             return _got(connection.getresponse())
@@ -105,7 +108,7 @@ class Clients:
 
     def tunnel(self, host: str, session: str = "a1") -> HTTPSConnection:
         context = ssl.create_default_context(cafile=str(self.lab.ca))
-        connection = HTTPSConnection(urlsplit(self.lab.gateway).netloc, timeout=10, context=context)
+        connection = HTTPSConnection(urlsplit(self.lab.gateway).netloc, timeout=PATIENCE, context=context)
         connection.set_tunnel(host, 443, _authorization(self.lab.proxy(session)))
         return connection
 
@@ -118,7 +121,7 @@ class Clients:
             connection.close()
 
     def get_direct(self, path: str, headers: dict[str, str] | None = None) -> Got:
-        connection = HTTPConnection(urlsplit(self.lab.site).netloc, timeout=10)
+        connection = HTTPConnection(urlsplit(self.lab.site).netloc, timeout=PATIENCE)
         try:
             connection.request("GET", path, headers=headers or {})
             return _got(connection.getresponse())
@@ -138,7 +141,7 @@ class Clients:
     def raw(self) -> socket.socket:
         """Return a connection to the gateway."""
         url = urlsplit(self.lab.gateway)
-        return socket.create_connection((url.hostname, url.port), timeout=10)
+        return socket.create_connection((url.hostname, url.port), timeout=PATIENCE)
 
     def request_bytes(self, url: str, session: str = "a1", *, rest: str = "") -> bytes:
         """Return a GET in absolute form with credentials, as bytes."""
@@ -151,10 +154,10 @@ class Clients:
 
     def eventually(self, true: Callable[[], object]) -> None:
         """Ask until `true` says so: for what the lab learns a moment after its client does."""
-        for _ in range(2000):
-            if true():
-                return
-        raise AssertionError("it never came true")
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < deadline, "it never came true"
+            time.sleep(0.005)
 
 
 @pytest.fixture(scope="session")

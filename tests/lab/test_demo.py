@@ -10,7 +10,8 @@ from scrapy_resiproxy.lab.badday import play as playing
 from scrapy_resiproxy.lab.badday.counts import count
 from scrapy_resiproxy.lab.badday.day import CHEAP_ITEMS, DOWN_HOST, LIMITED_HOST, Day
 
-SMALL_DAY = Day(pages=30, outage=2.0, give_up=7.0, rate=3.0, patience=5, latency=0.01)
+# Slower than stock Scrapy on the slowest machine, or nobody would block it.
+SMALL_DAY = Day(pages=30, outage=2.0, give_up=7.0, rate=1.5, patience=5, latency=0.01)
 WANTED = sum(len(site.items) for site in SMALL_DAY.sites())
 
 

@@ -28,6 +28,14 @@ def test_entries_come_out_in_the_order_of_their_due_times(dues: list[float]) -> 
     assert len(room) == 0
 
 
+def test_those_that_are_due_at_once_come_out_in_the_order_of_their_requests() -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    for number in (20, 3, 11, 1, 2, 100):
+        room.park(entry(f"run{number:x}", 5))
+    found = [room.pop_due(5) for _ in range(6)]
+    assert [each.id for each in found if each is not None] == [f"run{number:x}" for number in (1, 2, 3, 11, 20, 100)]
+
+
 def test_an_entry_of_the_same_id_replaces_the_first() -> None:
     room: WaitingRoom[str] = WaitingRoom()
     room.park(entry("x", 1, reason="hold"))
@@ -73,11 +81,18 @@ class Room(RuleBasedStateMachine):
         super().__init__()
         self.room: WaitingRoom[str] = WaitingRoom()
         self.model: dict[str, Waiting[str]] = {}
+        self.looks: dict[str, float] = {}
+
+    def held(self, target: str) -> list[Waiting[str]]:
+        return [each for each in self.model.values() if each.target == target and each.reason == "hold"]
 
     @rule(name=st.sampled_from("abcdef"), due=st.floats(0, 9), host=st.sampled_from("xy"), hold=st.booleans())
     def park(self, name: str, due: float, host: str, hold: bool) -> None:
+        self.model.pop(name, None)
         self.model[name] = entry(name, due, host, "hold" if hold else "backoff")
         self.room.park(self.model[name])
+        if hold:
+            self.looks[host] = min(due, self.looks.get(host, due))
 
     @rule(name=st.sampled_from("abcdef"))
     def remove(self, name: str) -> None:
@@ -86,17 +101,39 @@ class Room(RuleBasedStateMachine):
     @rule(now=st.floats(0, 9))
     def take_what_is_due(self, now: float) -> None:
         found = self.room.pop_due(now)
-        due = [each for each in self.model.values() if each.due <= now]
+        due = [each for each in self.model.values() if each.due <= now and each.reason != "hold"]
         assert (found is None) == (not due)
         if found is not None:
             assert found.due == min(each.due for each in due)
             self.room.remove(found.id)
             del self.model[found.id]
 
+    @rule(now=st.floats(0, 9), again=st.none() | st.floats(0, 9))
+    def look_at_what_is_held(self, now: float, again: float | None) -> None:
+        target = self.room.pop_look(now)
+        due = [name for name, when in self.looks.items() if when <= now and self.held(name)]
+        assert (target is None) == (not due)
+        if target is not None:
+            assert target in due
+            assert self.room.first_held(target) is self.held(target)[0]
+            del self.looks[target]
+            if again is not None:
+                self.looks[target] = again
+                self.room.look_at(target, again)
+
+    @invariant()
+    def it_says_when_it_wants_a_turn(self) -> None:
+        entries = [each.due for each in self.model.values() if each.reason != "hold"]
+        looks = [when for name, when in self.looks.items() if self.held(name)]
+        assert self.room.next_due() == min([*entries, *looks], default=None)
+        # A line that is empty wants no look, and the next one in it is not looked at for the sake of those before.
+        self.looks = {name: when for name, when in self.looks.items() if self.held(name)}
+
     @invariant()
     def the_counts_agree(self) -> None:
         assert len(self.room) == len(self.model)
         assert {each.id for each in self.room} == set(self.model)
+        assert set(self.room.targets_held()) >= {name for name in "xy" if self.held(name)}
         assert self.room.holds == sum(each.reason == "hold" for each in self.model.values())
         for target in "xy":
             assert self.room.count(target) == len(self.room.of_target(target))

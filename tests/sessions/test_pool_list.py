@@ -121,7 +121,7 @@ def test_in_rotate_mode_every_request_goes_to_the_next_endpoint(crawl):
     shop = crawl(LIST, session_mode="rotate", session_quarantine=50)
     leases = [shop.lease() for _ in range(8)]
     assert len({lease.session.url for lease in leases[:4]}) == 4
-    assert len({lease.session.key for lease in leases}) == 8
+    assert len({lease.session.alias for lease in leases}) == 8
     shop.retire(leases[0])
     assert leases[0].session.url not in {shop.lease().session.url for _ in range(8)}
 

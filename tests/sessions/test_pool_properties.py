@@ -58,11 +58,11 @@ class PoolMachine(RuleBasedStateMachine):
             return multiple()
         assert isinstance(answer, Lease)
         session = answer.session
-        assert session.key not in self.retired, "a retired session was leased again"
-        assert session.key not in self.closed, "a closed session was leased again"
-        assert self.seen.setdefault(session.key, session) is session, "a key came twice"
-        assert session.opened_at <= self.now < session.expires_at
-        self.flying[session.key] = self.flying.get(session.key, 0) + 1
+        assert session.alias not in self.retired, "a retired session was leased again"
+        assert session.alias not in self.closed, "a closed session was leased again"
+        assert self.seen.setdefault(session.alias, session) is session, "an alias came twice"
+        assert self.now < session.expires_at
+        self.flying[session.alias] = self.flying.get(session.alias, 0) + 1
         return session
 
     @rule(target=flights, to=TARGETS, prefer=st.none() | flights, avoid=st.lists(flights, max_size=2))
@@ -83,14 +83,14 @@ class PoolMachine(RuleBasedStateMachine):
         if answered:
             self.pool.good(session, self.now)
         self.pool.release(session, self.now)
-        self.flying[session.key] -= 1
-        assert session.use.in_flight == self.flying[session.key]
+        self.flying[session.alias] -= 1
+        assert session.use.in_flight == self.flying[session.alias]
 
     @rule(session=flights, blame=st.sampled_from(Blame))
     def refuse(self, session, blame):
         first = self.pool.retire(session, "challenge", self.now, blame)
-        assert first is (session.key not in self.retired), "not exactly the first failure of a generation"
-        self.retired.add(session.key)
+        assert first is (session.alias not in self.retired), "not exactly the first failure of a generation"
+        self.retired.add(session.alias)
         if session.named:
             self.lost.add(session.owner)
 
@@ -105,9 +105,9 @@ class PoolMachine(RuleBasedStateMachine):
     @rule()
     def collect(self):
         for session in self.pool.take_closed():
-            assert session.key not in self.closed, "closed twice"
-            assert self.flying[session.key] == 0, "closed under a request"
-            self.closed.add(session.key)
+            assert session.alias not in self.closed, "closed twice"
+            assert self.flying[session.alias] == 0, "closed under a request"
+            self.closed.add(session.alias)
 
     @precondition(lambda self: self.retired)
     @rule(data=st.data())

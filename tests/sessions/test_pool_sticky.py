@@ -24,7 +24,7 @@ PLAIN = "http://acme:secretpw@gw.example:7000"
 
 def test_requests_one_after_another_share_one_session(crawl):
     shop = crawl()
-    assert len({shop.use().session.key for _ in range(20)}) == 1
+    assert len({shop.use().session.alias for _ in range(20)}) == 1
     assert shop.pool.opened_count == 1
 
 
@@ -75,7 +75,7 @@ def test_avoided_sessions_are_passed_over_as_long_as_there_is_another(crawl):
 def test_ses_07_only_the_first_of_eight_failures_in_flight_retires_the_session(crawl):
     shop = crawl(sessions_per_target=1)
     leases = [shop.lease() for _ in range(8)]
-    assert len({lease.session.key for lease in leases}) == 1
+    assert len({lease.session.alias for lease in leases}) == 1
     assert [shop.retire(lease) for lease in leases] == [True] + 7 * [False]
     assert shop.pool.retired_count == 1
 

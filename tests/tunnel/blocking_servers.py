@@ -51,7 +51,7 @@ class Server:
 
 
 class Origin(Server):
-    """Answers every request with *answer*; ends idle connections with a close_notify after *keep* seconds."""
+    """Answers every request with *answer*; *keep* seconds after the last one it says *last* and a close_notify."""
 
     def __init__(self, pem, *, keep=None, answer=b"HTTP/1.1 200 OK\r\n\r\n", last=b""):
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -62,7 +62,6 @@ class Origin(Server):
         super().__init__()
 
     def serve(self, connection):
-        connection.settimeout(self._keep)
         with self._context.wrap_socket(connection, server_side=True) as tls:
             self._held.append(tls)
             buffer = b""
@@ -72,34 +71,44 @@ class Origin(Server):
                     while b"\r\n\r\n" in buffer:
                         _, _, buffer = buffer.partition(b"\r\n\r\n")
                         tls.sendall(self._answer)
+                        # Not before: how long a handshake takes is the machine's affair.
+                        tls.settimeout(self._keep)
             except TimeoutError:
                 tls.sendall(self._last)
                 tls.unwrap()
 
 
 class Relay(Server):
-    """Carries bytes to the origin once the way there is open. Times are seconds; None never."""
+    """Carries bytes to the origin once the way there is open.
 
-    def __init__(self, origin_port, *, idle=None, drop=None, lifetime=None, login=None):
+    A tunnel is closed after *idle* seconds of silence, or dropped without a word after *drop* seconds; None: never.
+    With *once* only the first tunnel that idles so long is closed. ``silences`` holds how long each tunnel had been
+    silent when it was closed, and ``dropped`` is set when one was dropped.
+    """
+
+    def __init__(self, origin_port, *, idle=None, drop=None, once=False, login=None):
         self._origin_port = origin_port
-        self._idle, self._drop, self._lifetime = idle, drop, lifetime
+        self._idle, self._drop, self._once = idle, drop, once
         self.login = login
+        self.silences = []
+        self.dropped = threading.Event()
         super().__init__()
 
     def join(self, near):
         far = socket.create_connection(("127.0.0.1", self._origin_port))
         self._held.append(far)
-        start = time.monotonic()
         with far:
+            last = time.monotonic()
             while True:
-                wait = self._idle or self._drop
-                if self._lifetime:
-                    wait = max(0.0, start + self._lifetime - time.monotonic())
-                ready, _, _ = select.select([near, far], [], [], wait)
-                if not ready:
-                    if self._drop:
-                        self.hold(near)
+                ready, _, _ = select.select([near, far], [], [], self._idle or self._drop)
+                if not ready and self._drop:
+                    self.dropped.set()
+                    self.hold(near)
                     return
+                if not ready and not (self._once and self.silences):
+                    self.silences.append(time.monotonic() - last)
+                    return
+                last = time.monotonic()
                 for source in ready:
                     data = source.recv(65536)
                     if not data:
@@ -114,6 +123,8 @@ def read_head(connection):
         if not data:
             raise OSError("gone")
         head += data
+        if head[:1] == b"\x05":
+            raise OSError("a SOCKS greeting")
     return head
 
 

@@ -29,7 +29,7 @@ def trusted(pki, monkeypatch):
 def run_program():
     """Run a program of this folder in a process of its own, where a reactor may run; return what it prints."""
 
-    def run(name, *args, env=None, timeout=240):
+    def run(name, *args, env=None, timeout=600):
         folder = Path(__file__).parent
         path = os.pathsep.join([str(folder), str(folder.parents[1]), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(

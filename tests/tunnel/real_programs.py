@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
 
-PATIENCE = 20.0
-"""Seconds that a program may take to listen."""
+PATIENCE = 60.0
+"""Seconds that a program may take to listen, or to end."""
 
 
 def need(program):
     """The path of *program*; without it the test is skipped, in CI it fails."""
     path = shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if path is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{program} is not installed")
-        pytest.skip(f"{program} is not installed")
+        go_without(program)
     return path
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+def go_without(program):
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{program} is not installed")
+    pytest.skip(f"{program} is not installed")
 
 
 class Programs:
@@ -35,17 +36,30 @@ class Programs:
     def __init__(self, folder):
         self._folder = folder
         self._running = []
+        self._reserved = []
+
+    def _port(self):
+        """A port of our own until the end: bound and not listening, so that a program that reuses addresses can have it
+        and nobody else gets it, not even as the source port of a connection.
+        """
+        reserved = socket.socket()
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        self._reserved.append(reserved)
+        return reserved.getsockname()[1]
 
     def stop(self):
         for process, _ in self._running:
             process.terminate()
         for process, log in self._running:
             try:
-                process.wait(timeout=5)
+                process.wait(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
             log.close()
+        for reserved in self._reserved:
+            reserved.close()
 
     def _home(self, name):
         home = self._folder / f"{name}-{len(self._running)}"
@@ -71,7 +85,7 @@ class Programs:
         raise AssertionError(f"{command[0]} does not listen: {(home / 'output.log').read_text(errors='replace')}")
 
     def tinyproxy(self, timeout, login=None):
-        home, port = self._home("tinyproxy"), free_port()
+        home, port = self._home("tinyproxy"), self._port()
         lines = [
             f"Port {port}",
             "Listen 127.0.0.1",
@@ -87,7 +101,7 @@ class Programs:
         return self._run([need("tinyproxy"), "-d", "-c", home / "conf"], home, port)
 
     def squid(self, timeout):
-        home, port = self._home("squid"), free_port()
+        home, port = self._home("squid"), self._port()
         (home / "conf").write_text(
             f"http_port 127.0.0.1:{port}\nacl blocked dstdomain .blocked.test\nhttp_access deny blocked\n"
             f"http_access allow all\nread_timeout {timeout} seconds\nforward_timeout 5 seconds\n"
@@ -97,8 +111,17 @@ class Programs:
         )
         return self._run([need("squid"), "-N", "-f", home / "conf"], home, port)
 
+    def proxy_py(self, timeout):
+        if importlib.util.find_spec("proxy") is None:
+            go_without("proxy.py")
+        home, port = self._home("proxy-py"), self._port()
+        options = ["--timeout", timeout, "--num-workers", 1, "--num-acceptors", 1, "--data-dir", home]
+        return self._run(
+            [sys.executable, "-m", "proxy", "--hostname", "127.0.0.1", "--port", port, *options], home, port
+        )
+
     def dante(self):
-        home, port = self._home("dante"), free_port()
+        home, port = self._home("dante"), self._port()
         (home / "conf").write_text(
             f"logoutput: stderr\ninternal: 127.0.0.1 port = {port}\nexternal: lo\n"
             "clientmethod: none\nsocksmethod: none\nuser.unprivileged: nobody\n"
@@ -107,7 +130,7 @@ class Programs:
         return self._run([need("danted"), "-f", home / "conf"], home, port)
 
     def nginx(self, pem, extra=""):
-        home, port = self._home("nginx"), free_port()
+        home, port = self._home("nginx"), self._port()
         temp = "".join(
             f"{kind}_temp_path {home}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
@@ -119,7 +142,7 @@ class Programs:
         return self._run([need("nginx"), "-p", home, "-c", home / "conf"], home, port)
 
     def apache(self, pem, keep_alive=5, proxy=False):
-        home, port = self._home("apache"), free_port()
+        home, port = self._home("apache"), self._port()
         modules = "mpm_event authz_core authz_host dir ssl socache_shmcb" + (" proxy proxy_connect" if proxy else "")
         (home / "www").mkdir()
         (home / "www" / "index.html").write_text("hello from apache")
@@ -139,11 +162,23 @@ class Programs:
         )
         return self._run([need("apache2"), "-f", home / "conf", "-DFOREGROUND"], home, port)
 
-    def node(self, pem, keep_alive=5):
-        home, port = self._home("node"), free_port()
+    def caddy(self, pem):
+        home, port = self._home("caddy"), self._port()
+        (home / "conf").write_text(
+            f"{{\nadmin off\nauto_https off\nstorage file_system {home}\n}}\n"
+            f"https://localhost:{port} {{\nbind 127.0.0.1\ntls {pem} {pem}\n"
+            'header Content-Type text/html\nrespond "hello from caddy"\n}\n'
+        )
+        return self._run([need("caddy"), "run", "--config", home / "conf", "--adapter", "caddyfile"], home, port)
+
+    def node(self, pem, keep_alive=5, promises=None):
+        """*promises*: what it says that it keeps a connection, where that is not *keep_alive*."""
+        told = f"a.setHeader('Connection', 'keep-alive'); a.setHeader('Keep-Alive', 'timeout={promises}');"
+        home, port = self._home("node"), self._port()
         (home / "origin.js").write_text(
             "const fs = require('fs'), pem = fs.readFileSync(process.argv[2]);"
-            "const s = require('https').createServer({key: pem, cert: pem}, (q, a) => a.end('hello from node'));"
+            f"const s = require('https').createServer({{key: pem, cert: pem}}, (q, a) => {{{told if promises else ''}"
+            "a.end('hello from node')});"
             f"s.keepAliveTimeout = {1000 * keep_alive}; s.listen(+process.argv[3], '127.0.0.1');"
         )
         return self._run([need("node"), home / "origin.js", pem, port], home, port)

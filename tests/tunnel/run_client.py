@@ -1,4 +1,8 @@
-"""Runs a plan through the download handler: ``[{"get": ...} | {"wait": seconds}, ...]``; prints what came of it."""
+"""Runs a plan through the download handler and prints what came of it.
+
+A plan is a list of ``{"get": ...}``, ``{"wait": seconds}`` and ``{"until": {stat: count}, "meanwhile": ...}``, where
+the latter, if given, is got every quarter of a second.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,11 @@ async def main(settings, plan):
     for step in plan:
         if "wait" in step:
             await asyncio.sleep(step["wait"])
+        elif "until" in step:
+            while not step["until"].items() <= tunnels_of(crawler).stats().items():
+                await asyncio.sleep(0.25)
+                if "meanwhile" in step:
+                    await get(handler, **step["meanwhile"])
         else:
             calls = [get(handler, **step["get"]) for _ in range(step.get("times", 1))]
             results += await asyncio.gather(*calls)

@@ -39,7 +39,7 @@ from scrapy_resiproxy.components.tunnel_handler import TunnelDownloadHandler, tu
 from scrapy_resiproxy.tunnel.errors import TunnelFailed
 from scrapy_resiproxy.tunnel.ledger import read_rows
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a scenario hangs."""
 
 
@@ -282,12 +282,12 @@ async def rotating_opens_a_tunnel_for_every_request(lab):
 
 
 async def idle_tunnels_are_pinged_unless_held(lab):
-    handler = lab.handler(RESIPROXY_TUNNEL_IDLE_TIMEOUT=1.5)
+    handler = lab.handler(RESIPROXY_TUNNEL_IDLE_TIMEOUT=3, RESIPROXY_TUNNEL_PING_INTERVAL=0.3)
     tunnels = tunnels_of(handler.crawler)
     asked = []
     tunnels.is_held = lambda host: bool(asked.append(host))
     await lab.get(handler, headers={"User-Agent": "a"})
-    await until(lambda: lab.site.log.count(("HEAD", "/")) == 3)
+    await until(lambda: lab.site.log.count(("HEAD", "/")) >= 3)
     assert len(lab.proxy.connects) == 1
     assert set(asked) == {"localhost"}
     tunnels.is_held = lambda host: True

@@ -54,8 +54,8 @@ async def all_said(traffic, name):
 
 
 async def settle(base):
-    """Let the reactor turn until the closed sockets are gone; give up after 200 turns."""
-    for _ in range(200):
+    """Let the reactor turn until the closed sockets are gone; give up after 10,000 turns."""
+    for _ in range(10_000):
         if open_fds() <= base:
             break
         await task.deferLater(reactor, 0.001)

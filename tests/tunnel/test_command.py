@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import socket
 from dataclasses import replace
 
@@ -58,26 +59,27 @@ def test_wrong_usage_is_one_line(command, words, line):
 
 
 def test_probe_ends_with_the_settings_to_paste(command, origin):
-    proxy = ConnectRelay(origin.port, idle=0.45)
+    # Closed once, and then never: a ping may be late on a busy machine.
+    proxy = ConnectRelay(origin.port, idle=1.0, once=True)
     target = f"https://localhost:{origin.port}/"
-    code, out = command(
-        "probe", f"http://u:canaryPass99@127.0.0.1:{proxy.port}", "--target", target, "--max", 1.5, "--timeout", 0.5
-    )
+    code, out = command("probe", f"http://u:canaryPass99@127.0.0.1:{proxy.port}", "--target", target, "--max", 60)
     proxy.close()
     assert code == 0
     assert "works over CONNECT" in out
-    assert "A silent tunnel is closed after 0." in out
+    [measured] = re.findall(r"^A silent tunnel is closed after (\d+\.\d\d) s\.$", out, re.MULTILINE)
+    assert proxy.silences[0] / 2 < float(measured) < proxy.silences[0] + 20
     assert "pings keep it" in out
     name, _, value = out.rstrip().splitlines()[-1].partition(" = ")
     assert name == "RESIPROXY_TUNNEL_IDLE_TIMEOUT"
-    assert 0.4 <= float(value) < 1.5
+    # To the tenth below, of what was told to the hundredth.
+    assert 0.0 <= float(measured) - float(value) < 0.11
     assert "canaryPass99" not in out
 
 
 def test_probe_measures_nothing_when_told_to_be_quick(command, origin):
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--quick", "--timeout", 0.5)
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--quick")
     proxy.close()
     assert code == 0
     assert "settings.py" not in out
@@ -86,7 +88,7 @@ def test_probe_measures_nothing_when_told_to_be_quick(command, origin):
 def test_probe_of_a_trap_fails(command, origin):
     trap = SocksRelay(origin.port, stop="silence")
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{trap.port}", "--target", target, "--timeout", 0.4)
+    code, out = command("probe", f"127.0.0.1:{trap.port}", "--target", target, "--timeout", 3)
     trap.close()
     assert code == 1
     assert "carries nothing" in out
@@ -107,7 +109,7 @@ def test_probe_fails_when_the_port_stops_opening_tunnels(command, origin, monkey
 
     monkeypatch.setattr(module, "try_both", prove_then_refuse)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--timeout", 0.5)
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target)
     proxy.close()
     assert code == 1
     assert "No more tunnel could be opened" in out
@@ -116,7 +118,7 @@ def test_probe_fails_when_the_port_stops_opening_tunnels(command, origin, monkey
 def test_probe_with_no_idle_timeout_leaves_it_unset(command, origin):
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
-    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--max", 0.4, "--timeout", 0.5)
+    code, out = command("probe", f"127.0.0.1:{proxy.port}", "--target", target, "--max", 0.4)
     proxy.close()
     assert code == 0
     assert "may stay unset" in out
@@ -127,7 +129,7 @@ def test_progress_is_a_counter_on_a_terminal(command, origin, monkeypatch, capsy
     proxy = ConnectRelay(origin.port)
     target = f"https://localhost:{origin.port}/"
     cmd = Command()
-    opts = argparse.Namespace(target=target, max=0.3, timeout=0.5, quick=False)
+    opts = argparse.Namespace(target=target, max=0.3, timeout=5.0, quick=False)
     assert module.probe(f"127.0.0.1:{proxy.port}", opts) == 0
     proxy.close()
     assert "silent tunnels:" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def crawl(pki):
         env={"PYTHONPATH": f"{folder}:{folder.parents[1]}", "PATH": "/usr/bin"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -588,7 +588,8 @@ class TestNumbers:
         request = len(w.seen[0].head) + 4
         assert tunnel.payload_bytes == 3 * (request + len(w.answer))
         assert w.stat("bytes_per_tunnel") == tunnel.traffic.total
-        assert w.transport.overhead_bytes() == tunnel.traffic.total - tunnel.payload_bytes
+        figures = w.transport.figures()
+        assert figures.handshake_bytes + figures.ping_bytes == tunnel.traffic.total - tunnel.payload_bytes
         assert w.stat("overhead_ratio") == pytest.approx(1 - tunnel.payload_bytes / tunnel.traffic.total, abs=1e-4)
 
     def test_reconnects_resume(self, world):

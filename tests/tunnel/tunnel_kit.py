@@ -68,9 +68,9 @@ class Pki:
     """For the right names, from an authority nobody trusts."""
 
 
-def certificates(folder: Path) -> Pki:
-    root, root_key = _issue("Test Root", None, None, ca=True)
-    middle, middle_key = _issue("Test Intermediate", root, root_key, ca=True)
+def certificates(folder: Path, authority_bits: int = 2048) -> Pki:
+    root, root_key = _issue("Test Root", None, None, ca=True, bits=authority_bits)
+    middle, middle_key = _issue("Test Intermediate", root, root_key, ca=True, bits=authority_bits)
     ca = folder / "ca.pem"
     ca.write_bytes(_pem(root))
     names = ["origin.test", "localhost", "127.0.0.1", "::1"]
@@ -93,8 +93,8 @@ def certificates(folder: Path) -> Pki:
     )
 
 
-def _issue(name, issuer, issuer_key, *, ca=False, names=()):
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+def _issue(name, issuer, issuer_key, *, ca=False, names=(), bits=2048):
+    key = rsa.generate_private_key(public_exponent=65537, key_size=bits)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
     alternatives = [_alternative(n) for n in names]

@@ -1,0 +1,189 @@
+"""How a request's story ends: told in its meta, and where it failed, written down and surfaced."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy_resiproxy.components.flow import attempt_of, host_of, story_of, strip_ours, with_attempt
+from scrapy_resiproxy.exceptions import (
+    BudgetExhausted,
+    CircuitOpen,
+    ProxyRefused,
+    ResiproxyError,
+    SessionLost,
+    SoftBlock,
+)
+from scrapy_resiproxy.names import META_STATE, META_STORY
+from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_resiproxy.components.deadletters import DeadLetterOffice
+    from scrapy_resiproxy.components.flow import Flight, State
+    from scrapy_resiproxy.components.rescheduler import Rescheduler
+    from scrapy_resiproxy.components.wire import Wire
+    from scrapy_resiproxy.guard.answers import GivenUp, Hold
+    from scrapy_resiproxy.guard.decide import GiveUp
+    from scrapy_resiproxy.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+ERRORS: dict[str, type[ResiproxyError]] = {
+    "budget_exhausted": BudgetExhausted,
+    "circuit_open": CircuitOpen,
+    "retry_after_too_long": CircuitOpen,
+    "session_lost": SessionLost,
+    "proxy_refused": ProxyRefused,
+}
+"""What an errback gets by dead-letter reason; SoftBlock for the rest."""
+
+SAID_ELSEWHERE = frozenset({"circuit_open", "proxy_refused", "retry_after_too_long", "terminal"})
+"""Reasons without a log line for each request: a target or a proxy that is gone is said once."""
+
+
+class Endings:
+    """The last step of every request of one crawl."""
+
+    def __init__(self, runtime: Runtime, office: DeadLetterOffice, rescheduler: Rescheduler, wire: Wire) -> None:
+        self.runtime = runtime
+        self.office = office
+        self.rescheduler = rescheduler
+        self.wire = wire
+
+    def end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
+        """The request's story is complete: leave it in the meta, and nothing else of ours."""
+        meta = request.meta
+        strip_ours(request, state)
+        meta.pop(META_STATE, None)
+        request.dont_filter = state.get("filter", request.dont_filter)
+        meta[META_STORY] = {
+            "key": self.runtime.key_of(request),
+            "first": state.get("first", attempts[0]["at"] if attempts else None),
+            "session": attempts[-1]["session"] if attempts else None,
+            "attempts": attempts,
+        }
+        if self.wire.origins:
+            self.wire.forget(state["id"])
+        self.rescheduler.finish(state, target)
+
+    # After an attempt ---------------------------------------------------------------------------------------
+
+    def give_up(
+        self,
+        request: Request,
+        flight: Flight,
+        state: State,
+        outcome: Outcome,
+        decision: GiveUp,
+        response: Response | None,
+        exception: Exception | None,
+    ) -> Response | None:
+        """Write the letter and return the refused *response*, None where there is only an *exception*.
+
+        Raises what the errback gets in place of them, where they must not be taken for the target's answer.
+        """
+        if flight.scheduled or not request.url.endswith("/robots.txt"):
+            self.office.bury(
+                self.wire.original(request, state),
+                decision.reason,
+                target=flight.target,
+                outcome=outcome,
+                state=state,
+                response=response,
+                error=exception,
+                not_before=None if decision.not_before is None else self.runtime.wall() + decision.not_before,
+            )
+        self._say(request, state, outcome, decision.reason)
+        self.end(request, state, flight.target, story_of(state["log"]))
+        if decision.reason in {"session_lost", "proxy_refused"} or _is_soft(outcome, response):
+            raise _error(request, decision.reason, state, outcome, response) from None
+        return response
+
+    def _say(self, request: Request, state: State, outcome: Outcome, reason: str) -> None:
+        """Scrapy's own stat and log line."""
+        if reason in SAID_ELSEWHERE:
+            return
+        stats = self.runtime.crawler.stats
+        if reason in {"attempts_exhausted", "identity_exhausted"}:
+            stats.inc_value("retry/max_reached")
+        level = request.meta.get("give_up_log_level", self.runtime.config.general.retry_give_up_log_level)
+        logger.log(
+            logging.getLevelName(level) if isinstance(level, str) else int(level),
+            "Gave up %(request)s after %(sent)d attempts (%(reason)s): %(class)s/%(why)s",
+            {
+                "request": request,
+                "sent": state.get("sent", 0),
+                "reason": reason,
+                "class": outcome.class_.value,
+                "why": outcome.reason,
+            },
+            extra={"spider": self.runtime.crawler.spider},
+        )
+
+    def ignored_elsewhere(self, request: Request, flight: Flight, error: BaseException | None) -> None:
+        """Another middleware ignored the answer on its way back: a failure like any other, never retried."""
+        outcome = Outcome(OutcomeClass.TERMINAL, "ignored", Blame.LOCAL)
+        state = with_attempt(flight.state, attempt_of(flight, outcome, None, self.runtime.wall()))
+        self.office.bury(request, "terminal", target=flight.target, outcome=outcome, state=state, error=error)
+        self.end(request, state, flight.target, story_of(state["log"]))
+
+    # Before one ---------------------------------------------------------------------------------------------
+
+    def surface(self, request: Request, state: State) -> ResiproxyError:
+        """The end of a request that was given up while it waited: what its errback gets."""
+        reason = state["verdict"]
+        target = self.runtime.target_of(request, host_of(request))
+        self.office.bury(
+            request,
+            reason,
+            target=target,
+            outcome=_last_outcome(state),
+            state=state,
+            status=state["log"][-1].get("status") if reason == "terminal" and state.get("log") else None,
+            not_before=state.get("not_before"),
+        )
+        self.end(request, state, target, story_of(state.get("log", ())))
+        return _error(request, reason, state, _last_outcome(state))
+
+    def target_given_up(self, request: Request, state: State, given_up: GivenUp) -> ResiproxyError:
+        """The end of a request that comes when its target, or the proxy, is gone for this run."""
+        ended: State = {**state, "verdict": given_up.reason}
+        if given_up.not_before is not None:
+            ended["not_before"] = self.runtime.wall_at(given_up.not_before)
+        return self.surface(request, ended)
+
+    def session_lost(self, request: Request, state: State) -> ResiproxyError:
+        """The end of a request for a named session that has ended."""
+        return self.surface(request, {**state, "verdict": "session_lost"})
+
+    def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
+        """The end of a request that could not wait in place any longer."""
+        self.rescheduler.finish(state, self.runtime.target_of(request, host_of(request)))
+        return CircuitOpen(f"held ({hold.reason}) for too long to wait in place: {request}")
+
+
+def _is_soft(outcome: Outcome, response: Response | None) -> bool:
+    """Whether the page would reach a callback as data, or is the proxy's own answer."""
+    return response is not None and (200 <= response.status < 300 or outcome.blame is Blame.PROXY)
+
+
+def _error(
+    request: Request, reason: str, state: State, outcome: Outcome | None = None, response: Response | None = None
+) -> ResiproxyError:
+    why = f" ({outcome.class_.value}/{outcome.reason})" if outcome is not None else ""
+    return ERRORS.get(reason, SoftBlock)(
+        f"{reason}{why}: {request}",
+        outcome=outcome,
+        attempts=story_of(state.get("log", [])),
+        response=response,
+    )
+
+
+def _last_outcome(state: State) -> Outcome | None:
+    log = state.get("log")
+    if not log:
+        return None
+    return Outcome(OutcomeClass(log[-1]["outcome"]), log[-1]["reason"], evidence=log[-1].get("evidence", ""))

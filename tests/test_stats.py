@@ -1,0 +1,58 @@
+"""What the extension writes into a crawl's stats about its targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.utils.test import get_crawler
+
+from scrapy_resiproxy.components.extension import ResiproxyExtension
+from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
+
+REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
+
+
+class Crawl:
+    """An extension, its tally and its crawler's stats."""
+
+    def __init__(self, most: int) -> None:
+        self.crawler = get_crawler(settings_dict={"RESIPROXY_STATS_MAX_TARGETS": most, "LOG_ENABLED": False})
+        self.extension = ResiproxyExtension.from_crawler(self.crawler)
+
+    def answer(self, target: str, outcome: Outcome, times: int = 1) -> None:
+        tally = self.extension.runtime.tally
+        for _ in range(times):
+            tally.departed(target, 1.0, retry=False)
+            tally.judged(target, outcome, 10, fresh=False)
+
+    def published(self) -> dict[str, Any]:
+        self.extension.publish()
+        assert self.crawler.stats is not None
+        return {key.removeprefix("resiproxy/"): value for key, value in self.crawler.stats.get_stats().items()}
+
+
+@pytest.fixture
+def crawl() -> Crawl:
+    return Crawl(most=2)
+
+
+def test_the_worst_have_their_own_stats_and_the_rest_are_summed(crawl: Crawl) -> None:
+    for number in range(5):
+        crawl.answer(f"good{number}", OK, times=number)
+    crawl.answer("bad", REFUSED)
+    stats = crawl.published()
+    assert {key.split("/")[1] for key in stats if key.startswith("targets/")} == {"bad", "good1", "other"}
+    assert stats["targets/other/valid_count"] == 2 + 3 + 4
+
+
+def test_a_target_that_is_no_longer_among_the_worst_counts_once(crawl: Crawl) -> None:
+    for target, times in (("a", 1), ("b", 2), ("c", 1)):
+        crawl.answer(target, REFUSED, times)
+    before = crawl.published()
+    crawl.answer("c", REFUSED, times=5)
+    after = crawl.published()
+    assert {"targets/a/request_count", "circuit/state/a"} <= before.keys()
+    assert not any(key.startswith(("targets/a/", "circuit/state/a")) for key in after)
+    by_target = [value for key, value in after.items() if key.startswith("targets/") and key.endswith("/request_count")]
+    assert sum(by_target) == after["request_count"] == 9
