@@ -1,7 +1,8 @@
 """Memory that stays: ``python benchmarks/memory.py [--quick]``.
 
 Each number is what a process of its own grew by (resident set), divided by how many there are: targets that
-gave one good answer and are not used any more, and retries that wait. Both went through the middleware's hooks.
+gave one good answer and are not used any more, and retries that wait. Both went through the middleware's hooks. Targets
+come a hundred a second, or all at once: then nothing of them could be forgotten yet.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 WARM = 1_000
 """Made before the first look at the memory: whatever is there once must not be counted."""
 PACE = 0.01
-"""Seconds between two requests: what is kept for the last half minute is not kept for all."""
+"""Seconds between two requests: what is kept for the last minute is not kept for all."""
+AT_ONCE = 1e-5
 PROXY = "http://user-session-{session}:password@127.0.0.1:1"
 NEVER_TRIPS = {"RESIPROXY_CIRCUIT_MIN_REQUESTS": 10**9, "RESIPROXY_CIRCUIT_CONSECUTIVE": 10**9}
 HEADERS = {
@@ -61,7 +63,8 @@ def resident() -> int:
 class Crawl:
     """A crawler that does not run, with our middleware."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, pace: float = PACE, **settings: Any) -> None:
+        self.pace = pace
         self.crawler = get_crawler(
             BenchSpider,
             {
@@ -86,7 +89,7 @@ class Crawl:
 
     def fetch(self, request: Request, status: int) -> Any:
         """What the middleware makes of a request and its answer."""
-        self.elapsed += PACE
+        self.elapsed += self.pace
         self.send("request_scheduled", request=request)
         self.hooks.process_request(request=request)
         response = Response(request.url, status=status, body=b"x" * 100)
@@ -101,13 +104,13 @@ def page(number: int, host: str = "shop.example") -> Request:
     return Request(f"http://{host}/item/{number}", headers=HEADERS, meta=meta, callback=None)
 
 
-def idle_targets(**settings: Any) -> Callable[[int], Any]:
-    crawl = Crawl(**settings)
+def idle_targets(pace: float, **settings: Any) -> Callable[[int], Any]:
+    crawl = Crawl(pace, **settings)
     return lambda number: crawl.fetch(page(number, f"shop{number}.example"), 200)
 
 
-def waiting_retries() -> Callable[[int], Any]:
-    crawl = Crawl(**NEVER_TRIPS)
+def waiting_retries(**settings: Any) -> Callable[[int], Any]:
+    crawl = Crawl(**NEVER_TRIPS, **settings)
     return lambda number: crawl.fetch(page(number), 503)
 
 
@@ -118,9 +121,12 @@ def scheduled_requests() -> Callable[[int], Any]:
 
 
 WHAT: dict[str, Callable[[], Callable[[int], Any]]] = {
-    "targets": idle_targets,
-    "targets through a proxy": lambda: idle_targets(RESIPROXY_PROXY=PROXY),
+    "targets": lambda: idle_targets(PACE),
+    "targets at once": lambda: idle_targets(AT_ONCE),
+    "targets with sessions": lambda: idle_targets(PACE, RESIPROXY_PROXY=PROXY),
+    "targets with sessions at once": lambda: idle_targets(AT_ONCE, RESIPROXY_PROXY=PROXY),
     "retries": waiting_retries,
+    "retries with sessions": lambda: waiting_retries(RESIPROXY_PROXY=PROXY),
     "scheduled": scheduled_requests,
 }
 
@@ -142,10 +148,17 @@ def main() -> None:
         grown = {what: pool.submit(in_a_process, "memory.py", what, count) for what in WHAT}
     took = {what: future.result()["bytes"] for what, future in grown.items()}
     table = Table(f"Memory, in bytes, at {count:,} of each", ("", "bytes", "stock", "within"))
-    table.add("idle target", f"{took['targets']:.0f}", "-", verdict(took["targets"], 600))
-    table.add("... with sessions", f"{took['targets through a proxy']:.0f}", "-", "")
     stock = f"{took['scheduled']:.0f} (the same request in the scheduler's memory queue)"
-    table.add("waiting retry", f"{took['retries']:.0f}", stock, verdict(took["retries"], 3000))
+    for what, name, limit in (
+        ("targets", "idle target", 600),
+        ("targets at once", "... all at once", 600),
+        ("targets with sessions", "... with sessions", None),
+        ("targets with sessions at once", "... with sessions, all at once", None),
+        ("retries", "waiting retry", 3000),
+        ("retries with sessions", "... with sessions", None),
+    ):
+        within = "" if limit is None else verdict(took[what], limit)
+        table.add(name, f"{took[what]:.0f}", stock if what == "retries" else "-", within)
     table.print()
 
 

@@ -48,7 +48,9 @@ class Outcome:
     wait: float | None = None
     """Seconds that the server told us to wait; None when it said nothing usable."""
     weak: bool = False
-    """True when the evidence is only a bare status, which may also be an honest answer (403, 401)."""
+    """True when the evidence may be something else: a bare 403 or 401 may be an honest answer, and a proxy's refusal that
+    came inside TLS may be the target's own words.
+    """
 
     @property
     def ok(self) -> bool:

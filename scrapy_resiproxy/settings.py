@@ -173,6 +173,8 @@ class Config:
 
     def target(self, host: str) -> TargetSettings:
         """The entry of *host*, of ``*``, or an empty one."""
+        if not self.targets:
+            return NO_TARGET_SETTINGS
         return self.targets.get(host) or self.targets.get("*") or NO_TARGET_SETTINGS
 
     def target_key(self, host: str) -> str:

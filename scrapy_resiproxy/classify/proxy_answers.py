@@ -60,7 +60,11 @@ def judge_answer(request: Request, response: Response, *, now: float) -> Outcome
         outcome = _by_presence(status, headers, response.body, in_clear=in_clear)
     if status == 407:
         outcome = _refused_credentials(outcome)
-    return outcome and _with_wait(outcome, headers, now)
+    if outcome is None:
+        return None
+    # Inside TLS the target could have written it.
+    hearsay = not in_clear and outcome.class_ is OutcomeClass.TERMINAL
+    return _with_wait(replace(outcome, weak=True) if hearsay else outcome, headers, now)
 
 
 def judge_connect(status: int, headers: Headers, text: str = "", *, now: float) -> Outcome:

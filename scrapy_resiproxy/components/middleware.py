@@ -77,15 +77,17 @@ class ResiproxyMiddleware:
         scheduled = bool(meta.pop(META_SCHEDULED, False))
         if not request.url.startswith("http"):
             return None
-        state = (state_of(request) if META_STATE in meta else None) or self._new_state(request)
-        if "verdict" in state:
+        state = state_of(request) if META_STATE in meta else None
+        if state is None:
+            state = self._new_state(request)
+        elif "verdict" in state:
             raise self.crawl.endings.surface(request, state)
+        else:
+            request.dont_filter = state.get("filter", request.dont_filter)
         if META_REPLAY in meta and (page := stored_response(request)) is not None:
             # A callback may key its items by it, here too.
             meta[META_STORY] = self._story_of_a_stored_page(request)
             return page
-        if "filter" in state:
-            request.dont_filter = state["filter"]
         if self.observing:
             host = host_of(request)
             flight = self._take_off(request, state, self.runtime.target_of(request, host), host, scheduled=scheduled)

@@ -11,7 +11,6 @@ import heapq
 import logging
 from collections import OrderedDict
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NEVER = float("inf")
-FEWEST = itemgetter(0)
 
 
 class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
@@ -75,7 +73,10 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
+        self._endpoint: str | None = None
+        self._direct: frozenset[str] = frozenset()
         if self._runtime is not None:
+            self._endpoint, self._direct = self._runtime.endpoint, self._runtime.direct_targets
             self._runtime.queues.append(self)
 
     # What Scrapy's scheduler asks ---------------------------------------------------------------------------
@@ -92,7 +93,10 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._learn(slot, self._runtime.target_of(request, slot) if self._runtime else slot)
 
     def pop(self) -> Request | None:
-        slot = self._next_slot_to_go() if self.pqueues else None
+        if not self.pqueues:
+            return None
+        now = self._runtime.now() if self._runtime is not None else 0.0
+        slot = self._next_slot_to_go(now)
         if slot is None:
             return None
         queue = self.pqueues[slot]
@@ -101,7 +105,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._count -= 1
             target = self._target_in[slot]
             if self._runtime is not None and target is not None:
-                self._runtime.governor.popped(target, self._runtime.now())
+                self._runtime.governor.popped(target, now)
         if queue:
             self._idle.pop(slot, None)
             # To the end: of those with as few downloads, the one that was popped longest ago is next.
@@ -117,7 +121,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         return request
 
     def peek(self) -> Request | None:
-        slot = self._next_slot_to_go()
+        slot = self._next_slot_to_go(self._runtime.now() if self._runtime is not None else 0.0)
         return None if slot is None else self.pqueues[slot].peek()
 
     def __len__(self) -> int:
@@ -206,10 +210,9 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
                 if not slots:
                     self._slots_of.pop(name, None)
 
-    def _next_slot_to_go(self) -> str | None:
+    def _next_slot_to_go(self, now: float) -> str | None:
         if self._runtime is None:
             return next(iter(self._idle), None) or next(iter(self._busy), None)
-        now = self._runtime.now()
         while self._holds and (due := self.next_release()) is not None and due <= now:
             slot = heapq.heappop(self._holds)[1]
             del self._held[slot]
@@ -223,8 +226,8 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """The slot whose turn it is among the idle ones; the least busy one where none is idle."""
         while self._idle:
             slot = next(iter(self._idle))
-            ((active, _),) = self._downloader_interface.stats((slot,))
-            if not active:
+            found = self._downloader_interface.downloader.slots.get(slot)
+            if found is None or not found.active:
                 return slot
             # It ran empty and was filled again while its last requests were still being downloaded.
             del self._idle[slot]
@@ -235,17 +238,18 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """The busy slot with the fewest downloads. Those that have none any more are idle again, all at once: so the
         next look comes only after as many pops as were freed here.
         """
-        if not self._busy:
-            return None
-        seen = self._downloader_interface.stats(self._busy)
-        least, slot = min(seen, key=FEWEST)
-        if least:
-            return slot
-        for active, name in seen:
-            if not active:
-                del self._busy[name]
-                self._idle[name] = None
-        return next(iter(self._idle))
+        downloading = self._downloader_interface.downloader.slots
+        least, fewest, freed = None, NEVER, []
+        for slot in self._busy:
+            found = downloading.get(slot)
+            if found is None or not found.active:
+                freed.append(slot)
+            elif len(found.active) < fewest:
+                least, fewest = slot, len(found.active)
+        for slot in freed:
+            del self._busy[slot]
+            self._idle[slot] = None
+        return freed[0] if freed else least
 
     def _hold(self, slot: str, now: float) -> bool:
         """Whether *slot*'s target is held; then the slot is put away until the hold ends."""
@@ -253,7 +257,8 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         target = self._target_in[slot]
         if target is None:
             return False
-        hold = self._runtime.governor.peek(target, now, self._runtime.endpoint_of(target))
+        endpoint = None if target in self._direct else self._endpoint
+        hold = self._runtime.governor.peek(target, now, endpoint)
         if hold is None:
             return False
         if isinstance(hold, GivenUp):

@@ -48,7 +48,7 @@ class Gate(Paced):
         self.in_transit = 0
         self.transit_until = 0.0
         self.refusals = 0
-        """Terminal refusals with no other answer in between."""
+        """Refusals of us with no good answer in between."""
         self.denied = False
         """Whether the last retry found no budget."""
 

@@ -16,7 +16,14 @@ from scrapy_resiproxy.guard.gate import Gate
 from scrapy_resiproxy.guard.gates import SWEPT_AT_ONCE, Gates
 from scrapy_resiproxy.guard.open_gate import OpenGate
 from scrapy_resiproxy.guard.outage import OutageWatch
-from scrapy_resiproxy.guard.samples import OVERLOADED, Sample, endpoint_sample_of, is_unreachable, sample_of
+from scrapy_resiproxy.guard.samples import (
+    OVERLOADED,
+    Sample,
+    endpoint_sample_of,
+    is_unreachable,
+    refuses_plan,
+    sample_of,
+)
 from scrapy_resiproxy.guard.view import TargetView, view_of
 from scrapy_resiproxy.guard.window import Ring
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
@@ -37,7 +44,7 @@ HEALTHY = 0.5
 """A target is well while fewer answers fail than this share of what would open its circuit."""
 
 REFUSALS_IN_ROW = 3
-"""So many terminal refusals of a proxy endpoint with no other answer in between mean that the plan is dead."""
+"""So many refusals of us by a proxy endpoint, with no good answer in between, mean that the plan is dead."""
 
 
 class Governor:
@@ -65,6 +72,8 @@ class Governor:
     def peek(self, target: str, now: float, endpoint: str | None = None) -> Hold | GivenUp | None:
         """What :meth:`admit` would say, with those counted that have left the queue and not asked yet."""
         gate = self._targets.get(target)
+        if endpoint is None and (gate is None or not gate.gated) and not self._outage.ours:
+            return None  # As nearly always: every pop of the queue asks this.
         refusal = self._refusal(gate, endpoint, now)
         if refusal is None and isinstance(gate, Gate) and gate.gated and gate.is_full(now):
             return Hold(min(gate.transit_until, now + TRANSIT_TURN), "transit")
@@ -73,7 +82,7 @@ class Governor:
     def popped(self, target: str, now: float) -> None:
         """The scheduler's queue let one request of *target* out: it will ask :meth:`admit` soon."""
         gate = self._targets.get(target)
-        if isinstance(gate, Gate) and gate.gated:
+        if gate is not None and gate.gated and isinstance(gate, Gate):
             gate.popped(now)
 
     def admit(
@@ -150,7 +159,7 @@ class Governor:
         via.judge(permit, permit.endpoint_generation, sample, now, fresh=False)
         if sample is Sample.OK:
             via.refusals = 0
-        elif outcome.blame is Blame.PROXY and outcome.class_ is OutcomeClass.TERMINAL:
+        elif refuses_plan(outcome):
             via.refusals += 1
             if via.refusals >= REFUSALS_IN_ROW:
                 via.give_up("proxy_refused", now)

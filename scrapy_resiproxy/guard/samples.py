@@ -41,6 +41,15 @@ OVERLOADED = frozenset({"unavailable"})
 """Reasons that may be an unnamed rate limit: nginx's, for one, says a bare 503 unless told otherwise."""
 
 
+PLAN_REFUSED = frozenset({"proxy_auth", "proxy_quota"})
+"""Reasons of the proxy that hold for whatever it is asked. Others are about one target, or about how it was asked."""
+
+
+def refuses_plan(outcome: Outcome) -> bool:
+    """Whether the proxy refuses us ourselves. Inside TLS anybody could have written that: then it is weak."""
+    return outcome.blame is Blame.PROXY and outcome.reason in PLAN_REFUSED and not outcome.weak
+
+
 def is_unreachable(outcome: Outcome) -> bool:
     """Whether it may be our own network that failed."""
     return outcome.class_ is OutcomeClass.TRANSIENT and (

@@ -108,7 +108,13 @@ PROXY_ROWS = [
 def test_what_the_proxy_says_goes_before_the_status(response, class_, reason, blame) -> None:
     outcome = judge(response)
     assert (outcome.class_, outcome.reason, outcome.blame) == (class_, reason, blame)
-    assert not outcome.weak
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("status", [407, 502])
+def test_a_refusal_inside_tls_may_be_the_targets_own_words(scheme, status) -> None:
+    outcome = judge(answer(status, "", f"{scheme}://t.example/", x_brd_err_code="client_10002"))
+    assert (outcome.reason, outcome.weak) == ("proxy_auth", scheme == "https")
 
 
 def test_the_evidence_names_the_header_and_the_code() -> None:

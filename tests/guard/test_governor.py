@@ -727,6 +727,19 @@ def test_three_terminal_refusals_in_a_row_mean_that_the_plan_is_dead():
     assert bench.events() == []
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        pytest.param(replace(PROXY_AUTH, reason="proxy_policy"), id="about-a-target"),
+        pytest.param(replace(PROXY_AUTH, reason="proxy_config"), id="about-how-it-was-asked"),
+        pytest.param(replace(PROXY_AUTH, weak=True), id="inside-tls"),
+    ],
+)
+def test_what_need_not_hold_for_other_targets_ends_no_plan(outcome):
+    bench = Bench().many(9, outcome, endpoint=GATE)
+    assert isinstance(bench.admit("b", endpoint=GATE), Permit)
+
+
 def test_faults_of_our_own_are_no_refusals_of_the_proxy():
     bug = Outcome(OutcomeClass.TERMINAL, "error", Blame.LOCAL)
     assert isinstance(Bench().many(5, bug, endpoint=GATE).admit(endpoint=GATE), Permit)
