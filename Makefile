@@ -11,7 +11,7 @@ help:
 	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (about two minutes)"
 	@echo "make test    the tests"
 	@echo "make check   style, types, import contracts, names in the docs"
-	@echo "make bench   speed, memory and requests per URL against stock Scrapy"
+	@echo "make bench   speed, memory and requests per URL against stock Scrapy and scrapy-rotating-proxies"
 	@echo "make docs    the documentation, in docs/_build/html"
 
 $(VENV)/.ready: pyproject.toml
@@ -52,6 +52,7 @@ min: $(VENV)/.ready
 	$(BIN)/nox -s lowest
 
 bench: $(VENV)/.ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
 	@$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.ready

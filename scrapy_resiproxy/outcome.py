@@ -48,8 +48,8 @@ class Outcome:
     wait: float | None = None
     """Seconds that the server told us to wait; None when it said nothing usable."""
     weak: bool = False
-    """True when the evidence may be something else: a bare 403 or 401 may be an honest answer, and a proxy's refusal that
-    came inside TLS may be the target's own words.
+    """True when the evidence may be something else: a bare 403 or 401 may be an honest answer, and what came inside TLS
+    the target's own words.
     """
 
     @property

@@ -44,11 +44,12 @@ def find_wall(
 
     *markers* are the user's own tokens; without *text_rules* neither they nor any part of the body count.
     """
-    wall = _by_header(response)
+    wall = None if _TELLING.isdisjoint(response.headers) else _by_header(response)
     if wall is not None or 300 <= response.status < 400:
         return wall
-    wall = _by_url(request, response)
-    if wall is not None or not text_rules or not response.body or not isinstance(response, TextResponse):
+    if "redirect_urls" in request.meta:
+        wall = _by_url(request, response)
+    if wall is not None or not text_rules or not isinstance(response, TextResponse) or not response.body:
         return wall
     wall = _by_marker(response, markers) if markers else None
     if wall is not None:
@@ -81,8 +82,6 @@ def _is_refusal(status: int) -> bool:
 
 def _by_header(response: Response) -> Outcome | None:
     headers = response.headers
-    if _TELLING.isdisjoint(headers):
-        return None
     for name, values in marks.HEADER_VALUES.items():
         reason = values.get((headers.get(name) or b"").strip().lower())
         if reason:
@@ -95,7 +94,7 @@ def _by_header(response: Response) -> Outcome | None:
 
 
 def _by_url(request: Request, response: Response) -> Outcome | None:
-    asked = request.meta.get("redirect_urls")
+    asked = request.meta["redirect_urls"]
     match = _BLOCK_PATH.match(_path(response.url)) if asked else None
     # Who asked for a page with such an address got what he asked for.
     if not asked or match is None or _BLOCK_PATH.match(_path(str(asked[0]))):

@@ -35,7 +35,7 @@ class Events:
         self._gone: dict[str, float] = {}
         """When targets whose circuit is not closed are to be given up."""
         self._endpoint = runtime.endpoint
-        self._endpoint_changes = 0
+        self._gateway_changes = 0
         self._senders = id(runtime.crawler.signals.sender), id(dispatcher.Any)
         rescheduler.on_turn = self.turn
 
@@ -47,30 +47,33 @@ class Events:
 
     def take(self, target: str) -> None:
         """Deal with what has happened since the last call; *target* is the one that moved last."""
-        self._wake_what_was_held(target)
-        for event in self.runtime.governor.take_events():
-            self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
-            handler = getattr(self, f"_{event.kind}", None)
-            if handler is not None:
-                handler(event)
-            signal = SIGNALS.get(event.kind)
-            if signal is not None:
-                self._send(signal, event)
-
-    def _wake_what_was_held(self, target: str) -> None:
-        """What waits for *target* may go now; where the gateway has changed, what waits for any."""
-        changes = self.runtime.governor.changes(self._endpoint) if self._endpoint is not None else 0
-        everywhere = changes != self._endpoint_changes
-        self._endpoint_changes = changes
-        for queue in self.runtime.queues:
-            if everywhere:
+        runtime = self.runtime
+        if self._endpoint is not None and self._gateway_changed(self._endpoint):
+            for queue in runtime.queues:
                 queue.look_everywhere()
-            else:
-                queue.look_again(target)
-        if everywhere:
             self.rescheduler.look_everywhere()
-        elif self.runtime.room.holds:
-            self.rescheduler.look_again(target)
+        else:
+            for queue in runtime.queues:
+                queue.look_again(target)
+            if runtime.room.holds:
+                self.rescheduler.look_again(target)
+        for event in runtime.governor.take_events():
+            self._tell(event)
+
+    def _gateway_changed(self, endpoint: str) -> bool:
+        """Whether the circuit of the gateway has changed its state: then what waits for any target may go."""
+        changes = self.runtime.governor.changes(endpoint)
+        changed, self._gateway_changes = changes != self._gateway_changes, changes
+        return changed
+
+    def _tell(self, event: GuardEvent) -> None:
+        self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
+        handler = getattr(self, f"_{event.kind}", None)
+        if handler is not None:
+            handler(event)
+        signal = SIGNALS.get(event.kind)
+        if signal is not None:
+            self._send(signal, event)
 
     def heard(self, signal: object) -> bool:
         """Whether anybody listens to *signal*. To send one to nobody costs ten times the look."""

@@ -67,6 +67,7 @@ class ResiproxyExtension:
         self.runtime.governor.evict(self.runtime.now())
         if self.runtime.pool is not None:
             self.runtime.pool.evict(self.runtime.now())
+            self.crawl.sessions.bury_closed()
 
     # Stats --------------------------------------------------------------------------------------------------
 

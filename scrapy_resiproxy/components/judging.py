@@ -31,12 +31,15 @@ class Judge:
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
         self._on_spider: Any = None
+        self._on_parse: tuple[Any, ...] = ()
+        """The validators of the callback that a request has which names none."""
         self._raised: set[str] = set()
         runtime.crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     def spider_opened(self, spider: Spider) -> None:
         method = getattr(spider, "validate_response", None)
         self._on_spider = method if callable(method) else None
+        self._on_parse = validators_of(getattr(spider, "parse", None))
 
     def response(self, request: Request, response: Response, flight: Flight) -> Outcome | Awaitable[Outcome]:
         """What *response* is; an awaitable of it where a validator is asynchronous."""
@@ -50,11 +53,12 @@ class Judge:
             markers=entry.markers,
             status_classes=entry.status_classes,
         )
-        if not outcome.ok:
+        if outcome.class_ is not OutcomeClass.OK:
             if outcome.class_ is OutcomeClass.IDENTITY and not outcome.weak:
                 self._saw_wall(request, flight)
             return outcome
-        if not 200 <= response.status < 300 or response.status == 204 or request.method == "HEAD":
+        status = response.status
+        if not 200 <= status < 300 or status == 204 or request.method == "HEAD":
             return outcome  # There is no page to validate.
         try:
             validator = self._nearest(request, flight)
@@ -80,7 +84,7 @@ class Judge:
             return resolve(named)
         if not flight.scheduled:
             return None  # Media and robots.txt: what judges pages cannot judge them.
-        on_callback = validators_of(request.callback or getattr(self.runtime.crawler.spider, "parse", None))
+        on_callback = self._on_parse if request.callback is None else validators_of(request.callback)
         if on_callback:
             return on_callback[0] if len(on_callback) == 1 else all_of(*on_callback)
         if self._on_spider is not None:

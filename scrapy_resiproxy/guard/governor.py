@@ -283,11 +283,13 @@ class Governor:
 
     def take_events(self) -> list[GuardEvent]:
         """What has happened since the last call."""
+        if not self._events:
+            return []
         events = self._events.copy()
         self._events.clear()
         return events
 
-    def evict(self, now: float, most: int = 1000) -> int:
+    def evict(self, now: float, most: int = 10_000) -> int:
         """Look at *most* targets and forget those of which nothing that matters would be lost; returns how many. A few
         are looked at whenever a new target comes.
         """

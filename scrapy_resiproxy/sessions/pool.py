@@ -198,7 +198,7 @@ class SessionPool:
         """How many sessions of *target* can be leased again; the named ones belong to no target."""
         return sum(1 for places in self._targets.of(target) for _ in places)
 
-    def evict(self, now: float, most: int = 1000) -> int:
+    def evict(self, now: float, most: int = 10_000) -> int:
         """Look at *most* targets and forget those whose sessions are all over; returns how many. A few are looked at
         whenever a new target comes.
         """
