@@ -320,7 +320,7 @@ def main():
         network = Network(pki.good)
         jobs = {
             "trap": lambda: trap(network),
-            "crawl": lambda: [crawl(network, 320, 7), crawl(network, 1600, 3)],
+            "crawl": lambda: [crawl(network, 320, 7), crawl(network, 1600, 5)],
             "flood": lambda: flood(network, 3),
             "memory": lambda: memory(network, _with_the_worlds_authorities(pki.ca), 50),
             "burst": lambda: burst(network, options.scale),

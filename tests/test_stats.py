@@ -9,6 +9,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_resiproxy.components.extension import ResiproxyExtension
 from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.sessions.pool import Lease
 
 REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
 
@@ -56,3 +57,26 @@ def test_a_target_that_is_no_longer_among_the_worst_counts_once(crawl: Crawl) ->
     assert not any(key.startswith(("targets/a/", "circuit/state/a")) for key in after)
     by_target = [value for key, value in after.items() if key.startswith("targets/") and key.endswith("/request_count")]
     assert sum(by_target) == after["request_count"] == 9
+
+
+def test_sessions_that_are_over_are_taken_down_at_every_turn_whether_anything_is_fetched_or_not() -> None:
+    settings = {
+        "RESIPROXY_PROXY": "http://u-{session}:p@127.0.0.1:1",
+        "RESIPROXY_SESSION_COOKIES": False,
+        "LOGSTATS_INTERVAL": 0,
+        "LOG_ENABLED": False,
+    }
+    extension = ResiproxyExtension.from_crawler(get_crawler(settings_dict=settings))
+    runtime = extension.runtime
+    now, closed = 0.0, []
+    runtime.now = lambda: now
+    runtime.on_session_closed.append(closed.append)
+    assert runtime.pool is not None
+    lease = runtime.pool.lease("shop.example", now)
+    assert isinstance(lease, Lease)
+    runtime.pool.release(lease.session, now)
+    extension.turn()
+    assert closed == []
+    now = lease.session.expires_at
+    extension.turn()
+    assert closed == [lease.session.alias]

@@ -8,6 +8,7 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
 from scrapy_resiproxy import signals
 from scrapy_resiproxy.components.browser import in_browser, put_on
+from scrapy_resiproxy.components.flow import forget_credentials
 from scrapy_resiproxy.names import META_COUNTRY, META_SESSION, META_STATE
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
 from scrapy_resiproxy.sessions.pool import Lease, NoSession, SessionGone
@@ -49,11 +50,10 @@ class Boarding:
             return lease
         session = lease.session
         self._open[session.alias] = session
-        flight.lease, flight.owned = lease, True
+        flight.lease = lease
         # The full URL, and nothing left of another session: HttpProxyMiddleware keeps the old header where the
         # host stays the same.
-        request.headers.pop(b"Proxy-Authorization", None)
-        meta.pop("_auth_proxy", None)
+        forget_credentials(request)
         meta["proxy"] = session.url
         browser = in_browser(request)
         if browser:
@@ -65,6 +65,12 @@ class Boarding:
         ours: State = {"proxy": True, "jar": jar, "browser": browser, "prefer": alias, "session": alias}
         meta[META_STATE] = flight.state = {**state, **ours}
         return None
+
+    def leave(self, flight: Flight) -> None:
+        """The request of *flight* is over: its session is free for another."""
+        if flight.lease is not None and self.pool is not None and not flight.left:
+            flight.left = True
+            self.pool.release(flight.lease.session, self.runtime.now())
 
     def report(self, flight: Flight, outcome: Outcome, now: float) -> None:
         """What the attempt means for its session."""

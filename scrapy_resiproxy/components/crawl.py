@@ -59,7 +59,7 @@ class Crawl:
         self.sessions = Boarding(runtime)
         self.judge = Judge(runtime)
         self.events = Events(runtime, self.rescheduler)
-        self.wire = Wire(runtime, self.events)
+        self.wire = Wire(runtime, self.events, self.sessions)
         self.endings = Endings(runtime, self.office, self.rescheduler, self.wire)
         self.verdicts = Verdicts(runtime, self.rescheduler, self.sessions, self.events, self.wire, self.endings)
         self.wire.resettle = self.verdicts.resettle

@@ -102,12 +102,10 @@ class Flight:
     scheduled: bool
     permit: Permit | None = None
     lease: Lease | None = None
-    owned: bool = False
-    """The proxy was set by us."""
     bytes: int = 0
     status: int | None = None
     left: bool = False
-    """It left the downloader."""
+    """Its session was given back."""
 
 
 class Watch(partial[Any]):
@@ -151,13 +149,18 @@ def state_of(request: Request) -> State | None:
     return state if isinstance(state, dict) and isinstance(state.get("id"), str) else None  # type: ignore[return-value]
 
 
+def forget_credentials(request: Request) -> None:
+    """Take off what HttpProxyMiddleware wrote for a session; it marks the header by ``_auth_proxy``."""
+    if request.meta.pop("_auth_proxy", None) is not None:
+        request.headers.pop(b"Proxy-Authorization", None)
+
+
 def strip_ours(request: Request, state: State) -> None:
     """Take what we set off the request: proxy and its credentials, cookie jar, slot."""
     meta = request.meta
     if state.get("proxy"):
-        for key in ("proxy", "_auth_proxy"):
-            meta.pop(key, None)
-        request.headers.pop(b"Proxy-Authorization", None)
+        meta.pop("proxy", None)
+        forget_credentials(request)
     if state.get("browser"):
         take_off(meta)
     if state.get("jar"):

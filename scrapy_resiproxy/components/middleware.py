@@ -162,10 +162,8 @@ class ResiproxyMiddleware:
         flight = self.crawl.wire.flights.pop(ref(request), None)
         while isinstance(request.errback, Watch):
             request.errback = request.errback.errback
-        if flight is not None and not flight.left and flight.lease is not None:
-            flight.left = True
-            assert self.runtime.pool is not None
-            self.runtime.pool.release(flight.lease.session, self.runtime.now())
+        if flight is not None and flight.lease is not None:
+            self.crawl.sessions.leave(flight)
         return flight
 
     def _park(self, request: Request, state: State, hold: Hold) -> Request:

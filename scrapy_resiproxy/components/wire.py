@@ -13,7 +13,7 @@ from weakref import ref
 
 from scrapy import signals
 
-from scrapy_resiproxy.components.flow import Flight, again, original_of, state_of
+from scrapy_resiproxy.components.flow import Flight, again, forget_credentials, original_of, state_of
 from scrapy_resiproxy.outcome import OK
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from scrapy_resiproxy.components.boarding import Boarding
     from scrapy_resiproxy.components.events import Events
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.outcome import Outcome
@@ -34,9 +35,10 @@ HOPS_REMEMBERED = 10_000
 class Wire:
     """The downloader's signals of one crawl, and the redirects."""
 
-    def __init__(self, runtime: Runtime, events: Events) -> None:
+    def __init__(self, runtime: Runtime, events: Events, sessions: Boarding) -> None:
         self.runtime = runtime
         self.events = events
+        self.sessions = sessions
         self.resettle: Callable[[Request, State, Outcome, int | None], None] | None = None
         """Told the outcome of a request whose redirect was dropped, and its status."""
         self.flights: dict[ref[Request], Flight] = {}
@@ -56,8 +58,6 @@ class Wire:
         connect = runtime.crawler.signals.connect
         connect(self.response_downloaded, signals.response_downloaded)
         connect(self.request_dropped, signals.request_dropped)
-        if runtime.pool is not None:
-            connect(self.left_downloader, signals.request_left_downloader)
 
     def flight_of(self, request: Request) -> Flight | None:
         return self.flights.get(ref(request))
@@ -70,9 +70,11 @@ class Wire:
             return
         flight.bytes = len(response.body)
         flight.status = response.status
-        if flight.owned:
-            # The HTTP cache would store it; the session is set anew on every attempt.
-            request.headers.pop(b"Proxy-Authorization", None)
+        if flight.lease is not None:
+            # Free for another request, whether this answer comes to ``process_response`` or not.
+            self.sessions.leave(flight)
+            # The HTTP cache would store them; the session is set anew on every attempt.
+            forget_credentials(request)
         if 300 <= response.status < 400:
             if flight.permit is not None:
                 self.runtime.governor.report(flight.permit, OK, self.runtime.now())
@@ -82,22 +84,12 @@ class Wire:
                 if flight.lease is not None:
                     self.leases[flight.state["id"]] = flight.lease
 
-    def left_downloader(self, request: Request) -> None:
-        """Its session is free for another request, whether its answer will come by ``process_response`` or not."""
-        flight = self.flight_of(request)
-        if flight is not None and not flight.left:
-            flight.left = True
-            if flight.lease is not None and self.runtime.pool is not None:
-                self.runtime.pool.release(flight.lease.session, self.runtime.now())
-
     def lost_sight(self, key: ref[Request]) -> None:
         """Nobody ended the attempt: a middleware nearer to the wire put another request in its place."""
         flight = self.flights.pop(key, None)
         if flight is None:
             return
-        if flight.lease is not None and not flight.left and self.runtime.pool is not None:
-            flight.left = True
-            self.runtime.pool.release(flight.lease.session, self.runtime.now())
+        self.sessions.leave(flight)
         self.events.cancel(flight)
 
     # Redirects ----------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Governor:
         if permit.ended:
             return
         permit.ended = True
-        unreachable = is_unreachable(outcome)
+        unreachable = not outcome.ok and is_unreachable(outcome)
         gate = self._targets.get(permit.target) or self._gates.target(permit.target)
         self._outage.note(permit.target, gate, now, unreachable=unreachable)
         ours = unreachable and self._outage.ours

@@ -113,6 +113,8 @@ class WaitingRoom(Generic[R]):
         self.parked += 1
         self.most = max(self.most, len(self._by_id))
         if entry.reason == HOLD:
+            if self.first_held(entry.target) is None:
+                self._look_at.pop(entry.target, None)  # It was wanted for those that are gone.
             self._held.setdefault(entry.target, deque()).append(entry)
             self.look_at(entry.target, entry.due)
         else:

@@ -54,6 +54,8 @@ class Places:
     def choose(self, prefer: str | None, avoid: frozenset[str], *, fresh: bool = False) -> Session | None:
         """*prefer* if it is open, else the session with the fewest in flight, one with good answers first.
 
+        Of equals it is the first: so few sessions carry what there is to carry, and their tunnels stay warm.
+
         With *fresh* one without any answer yet goes before the rest.
         """
         best, least = None, WORST

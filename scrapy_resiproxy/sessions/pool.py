@@ -191,6 +191,8 @@ class SessionPool:
 
     def take_closed(self) -> list[Session]:
         """The sessions that ended since the last call: nothing is in flight on them, their jars can go."""
+        if not self._closed:
+            return []
         closed, self._closed = self._closed, []
         return closed
 

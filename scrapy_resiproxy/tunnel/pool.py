@@ -142,10 +142,6 @@ class TunnelPool:
             self._all_gone()
         return closed
 
-    def is_warm(self, session: str) -> bool:
-        """True when *session* has an idle tunnel."""
-        return any(not tunnel.busy for tunnel in self._tunnels.of_session(session))
-
     def open_tunnels(self) -> list[Tunnel]:
         return [*self._tunnels.everything(), *self._closing]
 

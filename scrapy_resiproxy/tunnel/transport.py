@@ -173,10 +173,6 @@ class TunnelTransport:
         self._pool.close_session(session)
         self._tls.tickets.forget(session)
 
-    def is_warm(self, session: str) -> bool:
-        """True when *session* has an idle tunnel ready."""
-        return self._pool.is_warm(session)
-
     def close(self) -> Deferred[None]:
         """Close all tunnels at once; fires when they are gone."""
         return self._pool.close()

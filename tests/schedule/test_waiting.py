@@ -89,6 +89,8 @@ class Room(RuleBasedStateMachine):
     @rule(name=st.sampled_from("abcdef"), due=st.floats(0, 9), host=st.sampled_from("xy"), hold=st.booleans())
     def park(self, name: str, due: float, host: str, hold: bool) -> None:
         self.model.pop(name, None)
+        if not self.held(host):
+            self.looks.pop(host, None)
         self.model[name] = entry(name, due, host, "hold" if hold else "backoff")
         self.room.park(self.model[name])
         if hold:

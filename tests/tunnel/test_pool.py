@@ -200,8 +200,6 @@ class TestEnds:
         w.pump()
         assert (busy, other) == ([b"ok"], [b"ok"])
         assert w.open_lines == [idle_line]
-        assert not w.transport.is_warm("a")
-        assert w.transport.is_warm("b")
         w.get(a_route(session="a"))
         assert not w.gone[-1].tls.resumed
         assert w.stat("resumed_count") == 0
