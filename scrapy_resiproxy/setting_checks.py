@@ -5,6 +5,7 @@ allowed, so that one sentence can be made of it.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from pathlib import Path
@@ -23,13 +24,19 @@ def number(low: float, high: float = math.inf, *, none: bool = False) -> Check:
     return _ranged(float, "a number", low, high, none=none)
 
 
-def whole(low: int, high: float = math.inf, *, none: bool = False) -> Check:
+def whole(low: float, high: float = math.inf, *, none: bool = False) -> Check:
     """A check for an integer in [low, high]."""
     return _ranged(int, "a whole number", low, high, none=none)
 
 
 def _ranged(kind: type[float], what: str, low: float, high: float, *, none: bool) -> Check:
-    bounds = f"{what} of {low:g} or more" if high == math.inf else f"{what} from {low:g} to {high:g}"
+    bounds = (
+        what
+        if low == -math.inf
+        else f"{what} of {low:g} or more"
+        if high == math.inf
+        else f"{what} from {low:g} to {high:g}"
+    )
     allowed = f"{bounds}, or None" if none else bounds
 
     def check(value: Any) -> Any:
@@ -55,6 +62,16 @@ def flag(value: Any) -> bool:
         return spellings[value]
     except (KeyError, TypeError):
         raise ValueError("True or False") from None
+
+
+def log_level(value: Any) -> str | int:
+    """The name of a level, or its number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    levels = logging.getLevelNamesMapping()
+    if not isinstance(value, str) or value not in levels:
+        raise ValueError(f"one of {', '.join(levels)}, or a whole number")
+    return value
 
 
 def one_of(*words: str) -> Check:

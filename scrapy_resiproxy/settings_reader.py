@@ -7,6 +7,7 @@ and an entry in the reference (a test compares the three).
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_resiproxy.setting_checks import (
     codes,
     flag,
+    log_level,
     mapping,
     names,
     number,
@@ -169,19 +171,29 @@ def _adopt_attempts(settings: BaseSettings, given: dict[str, Any]) -> tuple[str,
     """RETRY_TIMES counts where a project set it and MAX_ATTEMPTS was left alone."""
     if "max_attempts" in given or (settings.getpriority("RETRY_TIMES") or 0) <= 0:
         return ()
-    given["max_attempts"] = settings.getint("RETRY_TIMES") + 1
-    return (f"RETRY_TIMES={settings.getint('RETRY_TIMES')} (at most {given['max_attempts']} attempts)",)
+    times = _scrapys(settings, "RETRY_TIMES", whole(0))
+    given["max_attempts"] = times + 1
+    return (f"RETRY_TIMES={times} (at most {times + 1} attempts)",)
+
+
+def _scrapys(settings: BaseSettings, name: str, check: Check, default: Any = None) -> Any:
+    """Scrapy's own setting *name*, as the code wants it; *default* where this version of Scrapy has no such setting."""
+    value = settings.get(name, default)
+    try:
+        return check(value)
+    except ValueError as error:
+        raise SettingError(f"{name} is {value!r:.80}; it must be {error}.") from None
 
 
 def _scrapy_retry_settings(general: GeneralSettings, settings: BaseSettings) -> GeneralSettings:
     return replace(
         general,
-        retry_enabled=settings.getbool("RETRY_ENABLED"),
-        retry_http_codes=codes(settings.getlist("RETRY_HTTP_CODES")),
-        retry_exceptions=tuple(settings.getlist("RETRY_EXCEPTIONS")),
-        retry_priority_adjust=settings.getint("RETRY_PRIORITY_ADJUST"),
-        retry_give_up_log_level=settings.get("RETRY_GIVE_UP_LOG_LEVEL", "ERROR"),
-        download_timeout=settings.getfloat("DOWNLOAD_TIMEOUT"),
+        retry_enabled=_scrapys(settings, "RETRY_ENABLED", flag),
+        retry_http_codes=_scrapys(settings, "RETRY_HTTP_CODES", codes),
+        retry_exceptions=_scrapys(settings, "RETRY_EXCEPTIONS", names),
+        retry_priority_adjust=_scrapys(settings, "RETRY_PRIORITY_ADJUST", whole(-math.inf)),
+        retry_give_up_log_level=_scrapys(settings, "RETRY_GIVE_UP_LOG_LEVEL", log_level, "ERROR"),
+        download_timeout=_scrapys(settings, "DOWNLOAD_TIMEOUT", number(0)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,24 @@ def test_retry_times_counts_where_attempts_were_not_set() -> None:
     assert adopted.general.max_attempts == 2
     assert adopted.adopted == ("RETRY_TIMES=1 (at most 2 attempts)",)
     assert read(Settings({"RETRY_TIMES": 1, "RESIPROXY_MAX_ATTEMPTS": 5})).general.max_attempts == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("RETRY_TIMES", "often", "a whole number of 0 or more"),
+        ("RETRY_TIMES", -1, "a whole number of 0 or more"),
+        ("RETRY_ENABLED", "maybe", "True or False"),
+        ("RETRY_HTTP_CODES", "50x", "a list of HTTP status codes"),
+        ("RETRY_EXCEPTIONS", 5, "a list"),
+        ("RETRY_PRIORITY_ADJUST", "up", "a whole number"),
+        ("RETRY_GIVE_UP_LOG_LEVEL", "LOUD", "one of CRITICAL, FATAL, ERROR, "),
+        ("DOWNLOAD_TIMEOUT", "long", "a number of 0 or more"),
+    ],
+)
+def test_a_wrong_setting_of_scrapys_own_is_named_like_ours(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(f"{name} is {value!r}; it must be {allowed}")):
+        read(Settings({name: value}))
 
 
 def test_an_unknown_name_is_told_with_the_nearest_that_is_known() -> None:

@@ -35,11 +35,11 @@ class Boarding:
         """Lease a session for *flight* and set it on *request*; what stands in the way, if anything does."""
         assert self.pool is not None
         meta, state = request.meta, flight.state
-        avoid = state.get("avoid")
+        avoid, name = state.get("avoid"), meta.get(META_SESSION)
         lease = self.pool.lease(
             flight.target,
             now,
-            name=meta.get(META_SESSION),
+            name=None if name is None else str(name),
             country=meta.get(META_COUNTRY) or self.runtime.config.target(flight.host).country,
             prefer=state.get("prefer"),
             avoid=frozenset((avoid,)) if avoid else frozenset(),

@@ -159,6 +159,20 @@ class Endings:
         """The end of a request for a named session that has ended."""
         return self.surface(request, {**state, "verdict": "session_lost"})
 
+    def unusable(self, request: Request, state: State, mistake: str) -> ResiproxyError:
+        """The end of a request whose meta holds a *mistake*: it is never sent."""
+        target = self.runtime.target_of(request, host_of(request))
+        outcome = Outcome(OutcomeClass.TERMINAL, "error", Blame.LOCAL)
+        logger.error(
+            "%(mistake)s. Not sent: %(request)s",
+            {"mistake": mistake, "request": request},
+            extra={"spider": self.runtime.crawler.spider},
+        )
+        error = ResiproxyError(f"{mistake}: {request}", outcome=outcome)
+        self.office.bury(request, "terminal", target=target, outcome=outcome, state=state, error=error)
+        self.end(request, state, target, [])
+        return error
+
     def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
         """The end of a request that could not wait in place any longer."""
         self.rescheduler.finish(state, self.runtime.target_of(request, host_of(request)))

@@ -22,6 +22,7 @@ from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
+from scrapy_resiproxy.components.wishes import wrong_wish
 from scrapy_resiproxy.exceptions import ResiproxyError
 from scrapy_resiproxy.guard.governor import GivenUp, Hold
 from scrapy_resiproxy.names import META_REPLAY, META_STATE, META_STORY
@@ -80,6 +81,8 @@ class ResiproxyMiddleware:
         state = state_of(request) if META_STATE in meta else None
         if state is None:
             state = self._new_state(request)
+            if not self.observing and (mistake := wrong_wish(meta, self.runtime.pool)) is not None:
+                raise self.crawl.endings.unusable(request, state, mistake)
         elif "verdict" in state:
             raise self.crawl.endings.surface(request, state)
         else:

@@ -184,7 +184,7 @@ class Router:
             port,
             authorization=authorization,
             bind=bind,
-            keep_exit=META_SESSION in request.meta,
+            keep_exit=request.meta.get(META_SESSION) is not None,
         )
 
     def _hash(self, authorization: bytes | None) -> str:

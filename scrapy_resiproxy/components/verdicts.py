@@ -145,7 +145,7 @@ class Verdicts:
             ),
             fresh=flight.lease is None or flight.lease.fresh,
             can_rotate=flight.lease is not None and pool is not None and pool.can_rotate,
-            named=META_SESSION in meta and flight.lease is not None,
+            named=meta.get(META_SESSION) is not None and flight.lease is not None,
             resendable=meta.get(META_IDEMPOTENT) is not False or state["log"][-1]["reason"] in NEVER_SENT,
             retry_allowed=general.retry_enabled and not meta.get("dont_retry"),
             healthy=governor.healthy(flight.target, self.runtime.now()),

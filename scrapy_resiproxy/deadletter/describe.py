@@ -126,7 +126,7 @@ def _meta(request: Request, spider: Spider, target: str, notes: Notes, own_meta:
 def _slots_of_scrapy(request: Request, target: str) -> set[str | None]:
     """The download slots that Scrapy or our guard would choose by themselves."""
     urls = [request.url, *request.meta.get("redirect_urls", ())]
-    return {target, request.meta.get(META_TARGET), *(urlsplit(url).hostname or "" for url in urls)}
+    return {target, str(request.meta.get(META_TARGET)), *(urlsplit(url).hostname or "" for url in urls)}
 
 
 def _has_credentials(request: Request) -> bool:

@@ -85,6 +85,10 @@ class SessionPool:
         """Whether a country can be asked for."""
         return self._exits.takes_country
 
+    def check_country(self, country: str) -> None:
+        """Raises :class:`ValueError`, one line, when *country* cannot be had."""
+        self._exits.country(country)
+
     @property
     def endpoint(self) -> str | None:
         """``scheme://host:port`` of the gateway, without a port that varies; None where there is none."""

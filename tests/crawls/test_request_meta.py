@@ -7,6 +7,13 @@ from typing import Any
 
 from days import pages
 
+from scrapy_resiproxy.components.wishes import KEYS
+
+FREE_RETRIES = {
+    "RESIPROXY_BUDGET_MIN_RETRIES": 1000,
+    "RESIPROXY_CIRCUIT_CONSECUTIVE": 1000,
+    "RESIPROXY_CIRCUIT_MIN_REQUESTS": 1000,
+}
 STOCK_QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
 
 
@@ -178,3 +185,46 @@ class Spoiler:
     assert len(crawled.good) == 10
     assert sent == 20
     assert crawled.errors == crawled.letters == []
+
+
+WRONG = """
+class WrongSpider(ProbeSpider):
+    name = "wrong"
+
+    async def start(self):
+        with open(os.environ["CRAWL_URLS"]) as file:
+            metas = json.load(file)
+        for number, meta in enumerate(metas):
+            yield self.request(f"http://shop.example/item/{number}", meta=meta)
+"""
+
+WRONG_METAS: list[dict[str, Any]] = [
+    {"resiproxy_session": {"a": 1}},
+    {"resiproxy_session": ""},
+    {"resiproxy_country": 7},
+    {"resiproxy_country": "de"},
+    {"resiproxy_target": {"a": 1}},
+    {"resiproxy_key": ["a"]},
+    {"resiproxy_idempotent": "no"},
+    {"max_retry_times": "many"},
+    {"priority_adjust": "up"},
+    {"download_timeout": "long"},
+    {"give_up_log_level": "LOUD"},
+]
+
+
+def test_a_mistake_in_the_meta_is_one_line_and_costs_nobody_else_anything(day: Any) -> None:
+    rights: list[dict[str, Any]] = [{}, {"resiproxy_session": 5}, {"resiproxy_target": 5}, dict.fromkeys(KEYS)]
+    with day("flaky:p=1") as today:
+        crawled = today.crawl([*WRONG_METAS, *rights], FREE_RETRIES, spider=WRONG, name="WrongSpider")
+        sent = {row["path"] for row in today.lab.ledger() if row.get("path")}
+    assert sent == {f"/item/{number}" for number in range(len(WRONG_METAS), len(WRONG_METAS) + len(rights))}
+    assert len(crawled.good) == len(rights)
+    assert "Traceback" not in crawled.log
+    assert len(crawled.letters) == len(WRONG_METAS)
+    said = {error["url"]: error["text"] for error in crawled.errors}
+    for number, meta in enumerate(WRONG_METAS):
+        url = f"http://shop.example/item/{number}"
+        (key,) = meta
+        assert f"meta[{key!r}]" in said[url]
+        assert len([line for line in crawled.lines("ERROR") if f"<GET {url}>" in line and key in line]) == 1
