@@ -90,7 +90,7 @@ class Runtime:
         self.on_session_closed: list[Callable[[str], None]] = []
         """Called with the alias of every session that has ended."""
         self._ids = 0
-        self._id_salt = secrets.token_hex(6)
+        self._id_salt = secrets.token_urlsafe(6)
 
     @classmethod
     def of(cls, crawler: Crawler) -> Runtime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -50,7 +51,7 @@ def judge_status(request: Request, response: Response, told: float | None) -> Ou
         outcome = rate("retry_after")
     elif _is_honest(request, response):
         outcome = terminal("auth_required" if status == 401 else "permission_denied")
-    return replace(outcome, evidence=f"status:{status}")
+    return replace(outcome, evidence=sys.intern(f"status:{status}"))
 
 
 def _by_range(status: int) -> Outcome:

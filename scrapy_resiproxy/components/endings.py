@@ -142,7 +142,7 @@ class Endings:
             target=target,
             outcome=_last_outcome(state),
             state=state,
-            status=state["log"][-1].get("status") if reason == "terminal" and state.get("log") else None,
+            status=state["log"][-1][1].get("status") if reason == "terminal" and state.get("log") else None,
             not_before=state.get("not_before"),
         )
         self.end(request, state, target, story_of(state.get("log", ())))
@@ -200,4 +200,5 @@ def _last_outcome(state: State) -> Outcome | None:
     log = state.get("log")
     if not log:
         return None
-    return Outcome(OutcomeClass(log[-1]["outcome"]), log[-1]["reason"], evidence=log[-1].get("evidence", ""))
+    _, facts = log[-1]
+    return Outcome(OutcomeClass(facts["outcome"]), facts["reason"], evidence=facts.get("evidence", ""))

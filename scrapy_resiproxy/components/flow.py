@@ -39,13 +39,11 @@ SET_ON_REQUEST: Final = frozenset({"proxy", "jar", "browser"})
 REDIRECT_KEYS: Final = ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons")
 
 
-class Attempt(TypedDict, total=False):
-    """One line of a request's story, as the request carries it: what is false or unknown is left out, because a hundred
-    thousand may wait. :func:`story_of` puts it in again.
+class Facts(TypedDict, total=False):
+    """What is known of a failed attempt. What is false or unknown is left out, and attempts that failed alike share one
+    of these, because a hundred thousand may wait: never change one. :func:`story_of` tells it in full.
     """
 
-    at: float
-    """Wall clock, seconds."""
     outcome: str
     """The outcome's class; the key is not ``class`` only inside the code, see :func:`story_of`."""
     reason: str
@@ -57,6 +55,10 @@ class Attempt(TypedDict, total=False):
     status: int
     error: str
     wait: float
+
+
+Attempt = tuple[float, Facts]
+"""One line of a request's story: when it was judged, by the wall clock, and how. A list, after it was stored."""
 
 
 class State(TypedDict, total=False):
@@ -200,31 +202,29 @@ def original_of(request: Request) -> Request:
 
 def attempt_of(flight: Flight, outcome: Outcome, exception: Exception | None, at: float) -> Attempt:
     """A failed attempt, as the request will carry it; *at* is wall clock."""
-    attempt: Attempt = {
-        "at": at,
+    facts = {
         "outcome": outcome.class_.value,
         "reason": outcome.reason,
         "evidence": outcome.evidence,
+        "status": flight.status,
+        "session": flight.lease.session.alias if flight.lease is not None else None,
+        "worn": flight.lease is not None and not flight.lease.fresh,
+        "weak": outcome.weak,
+        "wait": outcome.wait,
+        "error": type(exception).__name__ if exception is not None else None,
     }
-    if flight.status is not None:
-        attempt["status"] = flight.status
-    if flight.lease is not None:
-        attempt["session"] = flight.lease.session.alias
-        if not flight.lease.fresh:
-            attempt["worn"] = True
-    if outcome.weak:
-        attempt["weak"] = True
-    if outcome.wait is not None:
-        attempt["wait"] = outcome.wait
-    if exception is not None:
-        attempt["error"] = type(exception).__name__
-    return attempt
+    return at, _facts(*((key, value) for key, value in facts.items() if value is not None and value is not False))
+
+
+@lru_cache(maxsize=4096)
+def _facts(*items: tuple[str, Any]) -> Facts:
+    return dict(items)  # type: ignore[return-value]
 
 
 def with_attempt(state: State, attempt: Attempt, *, free: bool = False) -> State:
     """The state after one more attempt, which counts for nothing where it was *free*; the story keeps the last ten."""
     log = [*state.get("log", []), attempt][-ATTEMPTS_KEPT:]
-    after: State = {**state, "first": state.get("first", log[0]["at"]), "sent": state.get("sent", 0) + 1, "log": log}
+    after: State = {**state, "first": state.get("first", log[0][0]), "sent": state.get("sent", 0) + 1, "log": log}
     if free:
         after["free"] = state.get("free", 0) + 1
     return after
@@ -232,19 +232,20 @@ def with_attempt(state: State, attempt: Attempt, *, free: bool = False) -> State
 
 def story_of(log: Iterable[Attempt]) -> list[dict[str, Any]]:
     """The attempts as users read them in ``response.meta["resiproxy"]`` and in dead letters."""
-    return [_told(line) for line in log]
+    return [_told(attempt) for attempt in log]
 
 
-def _told(line: Attempt) -> dict[str, Any]:
+def _told(attempt: Attempt) -> dict[str, Any]:
+    at, facts = attempt
     told = {
-        "at": line["at"],
-        "class": line["outcome"],
-        "reason": line["reason"],
-        "session": line.get("session"),
-        "status": line.get("status"),
-        "evidence": line.get("evidence", ""),
-        "fresh": not line.get("worn"),
-        "weak": line.get("weak", False),
-        "wait": line.get("wait"),
+        "at": at,
+        "class": facts["outcome"],
+        "reason": facts["reason"],
+        "session": facts.get("session"),
+        "status": facts.get("status"),
+        "evidence": facts.get("evidence", ""),
+        "fresh": not facts.get("worn"),
+        "weak": facts.get("weak", False),
+        "wait": facts.get("wait"),
     }
-    return {**told, "error": line["error"]} if "error" in line else told
+    return {**told, "error": facts["error"]} if "error" in facts else told

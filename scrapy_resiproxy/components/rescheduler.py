@@ -12,7 +12,6 @@ import logging
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
@@ -68,7 +67,6 @@ class Rescheduler:
         """Told of a redirect before the dupefilter sees it."""
         self.on_turn: Callable[[float], None] = lambda now: None  # noqa: ARG005
         """Called at the beginning of every turn."""
-        self._stopped: WeakSet[Request] = WeakSet()
         self._nudge = Request("data:,resiproxy-wake", dont_filter=True)
         self._timer: Any = None
         self._timer_at = math.inf
@@ -114,7 +112,6 @@ class Rescheduler:
         self._back_from_tail(target, entry.id)
         self.job.keep(entry)
         self.room.park(entry)
-        self._stopped.add(copy)
         self.wake_at(due)
         return copy
 
@@ -282,20 +279,20 @@ class Rescheduler:
         """Hand *entry*'s request to the engine."""
         self.room.remove(entry.id)
         self.in_flow[entry.id] = entry
-        request = entry.request
-        state = state_of(request)
+        state = state_of(entry.request)
         assert state is not None
-        if entry.sent and entry.reason not in NEVER_LEFT and "verdict" not in state:
-            request = self._count_retry(request, str(entry.extra or "unspecified"))
-        self._stopped.discard(request)
         self.job.released(entry.id)
         engine = self.runtime.engine
         assert engine is not None
         try:
+            if entry.sent and entry.reason not in NEVER_LEFT and "verdict" not in state:
+                request = self._count_retry(entry.request, str(entry.extra or "unspecified"))
+            else:
+                request = entry.request.copy()
             engine.crawl(request)
         except Exception:
             # Whatever a scheduler or a queue raises, the request is not lost: it waits, and is tried again.
-            logger.exception("A waiting request could not be given back: %s", request)
+            logger.exception("A waiting request could not be given back: %s", entry.request)
             self.in_flow.pop(entry.id, None)
             # A new entry: what the room still holds of the old one is to be passed over.
             again = replace(entry, due=self.runtime.now() + BROKEN_TURN, gone=False)
@@ -330,12 +327,12 @@ class Rescheduler:
 
     def request_scheduled(self, request: Request) -> None:
         """Stop what must wait; stamp, and strip of credentials, what goes on to the scheduler."""
-        if request is self._nudge or request in self._stopped:
+        state = state_of(request)
+        if request is self._nudge or (state is not None and self._waits(request, state)):
             raise IgnoreRequest
         unwatch(request)  # A redirect's copy carries our stand-in.
         meta = request.meta
         meta.pop(META_STORY, None)
-        state = state_of(request)
         if state is not None:
             strip_ours(request, state)
             hop = "redirect_urls" in meta
@@ -345,6 +342,13 @@ class Rescheduler:
         if META_TARGET in meta:
             meta.setdefault("download_slot", str(meta[META_TARGET]))
         meta[META_SCHEDULED] = True
+
+    def _waits(self, request: Request, state: State) -> bool:
+        """Whether this very request is what waits. Only copies of it are given back: should it come late, it is stopped
+        all the same.
+        """
+        entry = self.room.get(state["id"]) or self.in_flow.get(state["id"])
+        return entry is not None and entry.request is request
 
     def spider_opened(self, spider: Spider) -> None:
         """Take up what the last run of this job left waiting."""

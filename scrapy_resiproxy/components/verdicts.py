@@ -136,17 +136,17 @@ class Verdicts:
             max_attempts=general.max_attempts if most is None else int(most) + 1,
             past=tuple(
                 PastAttempt(
-                    OutcomeClass(line["outcome"]),
-                    line["reason"],
-                    not line.get("worn", False),
-                    line.get("weak", False),
+                    OutcomeClass(facts["outcome"]),
+                    facts["reason"],
+                    not facts.get("worn", False),
+                    facts.get("weak", False),
                 )
-                for line in state["log"][:-1]
+                for _, facts in state["log"][:-1]
             ),
             fresh=flight.lease is None or flight.lease.fresh,
             can_rotate=flight.lease is not None and pool is not None and pool.can_rotate,
             named=meta.get(META_SESSION) is not None and flight.lease is not None,
-            resendable=meta.get(META_IDEMPOTENT) is not False or state["log"][-1]["reason"] in NEVER_SENT,
+            resendable=meta.get(META_IDEMPOTENT) is not False or state["log"][-1][1]["reason"] in NEVER_SENT,
             retry_allowed=general.retry_enabled and not meta.get("dont_retry"),
             healthy=governor.healthy(flight.target, self.runtime.now()),
             own_outage=governor.own_outage,
@@ -175,7 +175,7 @@ class Verdicts:
         self, request: Request, flight: Flight, state: State, outcome: Outcome, decision: Retry
     ) -> Request | Awaitable[Request]:
         source = self.wire.original(request, state)
-        alias = state["log"][-1].get("session")
+        alias = state["log"][-1][1].get("session")
         moved: State = {**state, "hop": False}
         if decision.rotate:
             moved["prefer"], moved["avoid"] = None, alias

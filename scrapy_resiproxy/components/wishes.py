@@ -42,17 +42,19 @@ WISHES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     META_IDEMPOTENT: (lambda value: isinstance(value, bool), "True or False"),
     "max_retry_times": (lambda value: isinstance(value, int), "a whole number"),
     "priority_adjust": (lambda value: isinstance(value, int), "a whole number"),
-    "download_timeout": (lambda value: _is_number(value) and value >= 0, "a number of seconds, 0 or more"),
+    "download_timeout": (_is_number, "a number of seconds"),
     "give_up_log_level": (_is_level, f"one of {', '.join(logging.getLevelNamesMapping())}, or a whole number"),
 }
 """What each key may hold besides None, which is as if it were not there."""
 
-KEYS: Final = frozenset(WISHES)
+TIMEOUT: Final = "download_timeout"
+SELDOM: Final = frozenset(WISHES) - {TIMEOUT}
+"""Keys that most requests do not have. A timeout they do: a middleware of Scrapy's gives them one."""
 
 
 def wrong_wish(meta: Mapping[str, Any], pool: SessionPool | None) -> str | None:
     """What is wrong with *meta*, in one line that names the key, the value and what is allowed; None if nothing is."""
-    if KEYS.isdisjoint(meta):
+    if SELDOM.isdisjoint(meta) and type(meta.get(TIMEOUT, 0)) in {int, float}:
         return None
     for key, (is_right, allowed) in WISHES.items():
         value = meta.get(key)

@@ -100,6 +100,10 @@ class WaitingRoom(Generic[R]):
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._by_id
 
+    def get(self, entry_id: str) -> Waiting[R] | None:
+        """The entry of that id; None when there is none."""
+        return self._by_id.get(entry_id)
+
     def count(self, target: str) -> int:
         """How many of *target* wait."""
         return self._count_by_target.get(target, 0)

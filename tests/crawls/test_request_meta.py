@@ -7,7 +7,7 @@ from typing import Any
 
 from days import pages
 
-from scrapy_resiproxy.components.wishes import KEYS
+from scrapy_resiproxy.components.wishes import WISHES
 
 FREE_RETRIES = {
     "RESIPROXY_BUDGET_MIN_RETRIES": 1000,
@@ -214,7 +214,7 @@ WRONG_METAS: list[dict[str, Any]] = [
 
 
 def test_a_mistake_in_the_meta_is_one_line_and_costs_nobody_else_anything(day: Any) -> None:
-    rights: list[dict[str, Any]] = [{}, {"resiproxy_session": 5}, {"resiproxy_target": 5}, dict.fromkeys(KEYS)]
+    rights: list[dict[str, Any]] = [{}, {"resiproxy_session": 5}, {"resiproxy_target": 5}, dict.fromkeys(WISHES)]
     with day("flaky:p=1") as today:
         crawled = today.crawl([*WRONG_METAS, *rights], FREE_RETRIES, spider=WRONG, name="WrongSpider")
         sent = {row["path"] for row in today.lab.ledger() if row.get("path")}
