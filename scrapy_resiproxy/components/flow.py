@@ -89,6 +89,8 @@ class State(TypedDict, total=False):
     """Whether ``proxy`` in the meta is ours."""
     hop: bool
     """Whether it is a redirect of a request that we sent."""
+    base: int
+    """How many redirects lay behind it when it came, such as those of a meta refresh; left out where none did."""
     verdict: str
     """It was given up while it waited, for this reason: surface it."""
     not_before: float
@@ -189,14 +191,20 @@ def _carried(state: State) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key == "filter" or (value and key not in SET_ON_REQUEST)}
 
 
-def original_of(request: Request) -> Request:
-    """The request that *request* was redirected from first, as far as its meta tells: a GET of the first URL."""
-    urls = request.meta.get("redirect_urls")
-    if not urls:
-        return request
-    first = request.replace(url=urls[0], method="GET", body=b"")
+def is_hop(request: Request, state: State) -> bool:
+    """Whether *request* is a redirect of a request that we sent."""
+    return len(request.meta.get("redirect_urls", ())) > state.get("base", 0)
+
+
+def original_of(request: Request, state: State) -> Request:
+    """What *request* was when it came to us, before it was redirected, as far as its meta tells: a GET of that URL."""
+    meta, base = request.meta, state.get("base", 0)
+    first = request.replace(url=meta["redirect_urls"][base], method="GET", body=b"")
     for key in REDIRECT_KEYS:
         first.meta.pop(key, None)
+    if base:
+        kept = {"redirect_urls": meta["redirect_urls"][:base], "redirect_reasons": meta["redirect_reasons"][:base]}
+        first.meta.update(kept, redirect_times=base)
     return first
 
 

@@ -86,7 +86,8 @@ class ResiproxyMiddleware:
         elif "verdict" in state:
             raise self.crawl.endings.surface(request, state)
         else:
-            request.dont_filter = state.get("filter", request.dont_filter)
+            # Where it leads to was perhaps seen before: by itself, on its last attempt.
+            request.dont_filter = bool(state.get("sent")) or state.get("filter", request.dont_filter)
         if META_REPLAY in meta and (page := stored_response(request)) is not None:
             # A callback may key its items by it, here too.
             meta[META_STORY] = self._story_of_a_stored_page(request)
@@ -108,11 +109,15 @@ class ResiproxyMiddleware:
         return {"key": self.runtime.key_of(request), "first": self.runtime.wall(), "session": None, "attempts": []}
 
     def _new_state(self, request: Request) -> State:
-        return {
+        meta = request.meta
+        state: State = {
             "id": self.runtime.new_id(),
-            "slot": request.meta.get("download_slot"),
+            "slot": meta.get("download_slot"),
             "filter": request.dont_filter,
         }
+        if "redirect_urls" in meta:
+            state["base"] = len(meta["redirect_urls"])
+        return state
 
     def _ask(self, request: Request, state: State, *, scheduled: bool) -> Hold | None:
         """One step: permit, then session. None when the request may go; it is ready to be sent then.

@@ -18,7 +18,7 @@ from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
 from scrapy.utils.asyncio import call_later
 
-from scrapy_resiproxy.components.flow import META_SCHEDULED, state_of, strip_ours, unwatch
+from scrapy_resiproxy.components.flow import META_SCHEDULED, is_hop, state_of, strip_ours, unwatch
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
 from scrapy_resiproxy.guard.answers import Hold
@@ -335,7 +335,7 @@ class Rescheduler:
         meta.pop(META_STORY, None)
         if state is not None:
             strip_ours(request, state)
-            hop = "redirect_urls" in meta
+            hop = is_hop(request, state)
             meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False, "hop": hop}
             if hop and self.hops is not None:
                 self.hops(request)

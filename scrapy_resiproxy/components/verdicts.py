@@ -174,7 +174,8 @@ class Verdicts:
     def _retry(
         self, request: Request, flight: Flight, state: State, outcome: Outcome, decision: Retry
     ) -> Request | Awaitable[Request]:
-        source = self.wire.original(request, state)
+        # A refused session goes in by the door again; a page that failed is asked for again, and no form sent twice.
+        source = self.wire.original(request, state) if outcome.class_ is OutcomeClass.IDENTITY else request
         alias = state["log"][-1][1].get("session")
         moved: State = {**state, "hop": False}
         if decision.rotate:

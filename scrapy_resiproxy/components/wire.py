@@ -13,7 +13,7 @@ from weakref import ref
 
 from scrapy import signals
 
-from scrapy_resiproxy.components.flow import Flight, again, forget_credentials, original_of, state_of
+from scrapy_resiproxy.components.flow import Flight, again, forget_credentials, is_hop, original_of, state_of
 from scrapy_resiproxy.outcome import OK
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class Wire:
 
     def original(self, request: Request, state: State) -> Request:
         """What to retry instead of *request*: itself, or what it was redirected from."""
-        if "redirect_urls" not in request.meta:
+        if not is_hop(request, state):
             return request
-        return self.origins.get(state["id"]) or original_of(request)
+        return self.origins.get(state["id"]) or original_of(request, state)
 
     def landed(self, state: State, target: str, host: str) -> Flight:
         """The flight of a request that was redirected and then dropped, as far as it matters now."""

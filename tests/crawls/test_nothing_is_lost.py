@@ -6,6 +6,7 @@ import json
 import random
 import signal
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -243,3 +244,57 @@ class MediaSpider(ProbeSpider):
         sent = today.lab.summary()["hosts"]["files.example"]["requests"]
     assert 40 < sent <= 40 + 5
     assert crawled.stats["resiproxy/budget/denied_count"] >= 30
+
+
+ONCE_REDIRECTED = """
+from scrapy.http import HtmlResponse
+
+class Site:
+    # /item/N leads to /final/N, which fails the first time, each in another way.
+    good = b'<html><head><meta name="lab-page" content="good"></head><body>' + b"words " * 100 + b"</body></html>"
+    fails = [(503, {{}}), (429, {{"Retry-After": "0"}}), (403, {{"cf-mitigated": "challenge"}})]
+    leads = {leads!r}
+    asked = {{}}
+    lazy = False
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    async def close(self):
+        pass
+
+    async def download_request(self, request):
+        path = request.url.split("example", 1)[1]
+        self.asked[path] = self.asked.get(path, 0) + 1
+        with open("asked.txt", "a") as file:
+            file.write(f"{{request.method}} {{path}}\\n")
+        status, headers, body = 200, {{}}, self.good
+        if path.startswith("/item/"):
+            place = path.replace("item", "final")
+            if self.leads == "refresh":
+                body = f'<html><head><meta http-equiv="refresh" content="0;url={{place}}"></head></html>'.encode()
+            else:
+                status, headers = int(self.leads), {{"Location": place}}
+        elif self.asked[path] == 1:
+            status, headers = self.fails[int(path[-1])]
+        return HtmlResponse(request.url, status=status, headers=headers, body=body, request=request)
+
+class PostSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, method={method!r}, **kwargs)
+"""
+
+
+@pytest.mark.parametrize("leads", ["302", "303", "307", "refresh"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_page_behind_a_redirect_is_fetched_again(day: Any, leads: str, method: str) -> None:
+    source = ONCE_REDIRECTED.format(leads=leads, method=method)
+    settings = {**HASTY, "DOWNLOAD_HANDLERS": {"http": "spider_under_test.Site"}}
+    with day("ok") as today:
+        crawled = today.crawl(pages(3), settings, spider=source, name="PostSpider")
+    assert sorted(page["url"] for page in crawled.pages) == [f"http://shop.example/final/{n}" for n in range(3)]
+    assert crawled.letters == []
+    asked = Counter((crawled.directory / "asked.txt").read_text().split("\n"))
+    # Only another session is worth going through the door again; a form is not sent twice for less.
+    assert [asked[f"{method} /item/{n}"] for n in range(3)] == [1, 1, 1 if leads == "refresh" else 2]
