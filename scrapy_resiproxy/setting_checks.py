@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +130,11 @@ def status_classes(value: Any) -> dict[int, OutcomeClass]:
         raise ValueError(f"a dict of HTTP status to one of {words}") from None
 
 
+PROXIES = "a proxy URL, a template, a list of URLs or the path of a file"
+LIST_SUFFIXES = frozenset({".cfg", ".conf", ".csv", ".ini", ".json", ".list", ".lst", ".tsv", ".txt"})
+_HOST_AND_PORT = re.compile(r"(?:^(?://)?|@)(?:\[[^\]]*\]|[^/\\:@]+):(?:\d|\{port)")
+
+
 def proxies(value: Any) -> str | tuple[str, ...] | None:
     """A URL or template, a list of them, or the path of a file with one per line."""
     if value is None or value == "":
@@ -136,8 +142,31 @@ def proxies(value: Any) -> str | tuple[str, ...] | None:
     if isinstance(value, (list, tuple)) and value and all(isinstance(line, str) for line in value):
         return tuple(value)
     if not isinstance(value, (str, Path)):
-        raise ValueError("a proxy URL, a template, a list of URLs or the path of a file")  # noqa: TRY004
-    path = Path(value)
-    if "://" not in str(value) and (path.suffix or os.sep in str(value)) and path.is_file():
+        raise ValueError(PROXIES)  # noqa: TRY004
+    if "://" not in str(value) and _is_file(Path(value)):
+        return _lines(Path(value))
+    if isinstance(value, Path) or _looks_like_a_path(value):
+        raise ValueError(f"{PROXIES}; it looks like a path, and there is no such file (asked in {Path.cwd()})")
+    return value
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # Too long for a name, and the error would show it.
+        return False
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    try:
         return tuple(path.read_text(encoding="utf-8-sig").splitlines())
-    return str(value)
+    except UnicodeDecodeError:
+        raise ValueError(f"{PROXIES}, a file in UTF-8") from None
+    except OSError as error:
+        raise ValueError(f"{PROXIES}, and this file cannot be read: {error.strerror}") from None
+
+
+def _looks_like_a_path(text: str) -> bool:
+    if "://" in text or _HOST_AND_PORT.search(text):
+        return False
+    return Path(text).suffix.lower() in LIST_SUFFIXES or "/" in text or os.sep in text or ":" not in text

@@ -54,6 +54,13 @@ def test_what_the_server_told_us_to_wait_is_waited_in_the_next_run(tmp_path: Pat
     assert (hold.reason, hold.until) == ("told", pytest.approx(runtime.now() + 200.0, abs=60.0))
 
 
+def test_a_retry_that_was_told_to_wait_holds_all_of_its_target(tmp_path: Path) -> None:
+    runtime, (entry,) = next_run(tmp_path, "told", "rate/rate_limited", wait=200.0)
+    hold = runtime.governor.peek(TARGET, runtime.now())
+    assert isinstance(hold, Hold)
+    assert hold.until == entry.due == pytest.approx(runtime.now() + 200.0, abs=60.0)
+
+
 def test_a_retry_keeps_its_time(tmp_path: Path) -> None:
     runtime, (entry,) = next_run(tmp_path, "backoff", "transient/timeout", wait=200.0)
     assert entry.due == pytest.approx(runtime.now() + 200.0, abs=60.0)

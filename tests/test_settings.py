@@ -106,6 +106,85 @@ def test_a_file_of_proxies_is_read(tmp_path: Path) -> None:
     assert config(PROXY=str(file)).sessions.proxy == (PROXY, "# a comment", PROXY)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "proxies.txt",
+        "PROXIES.TXT",
+        "proxies",
+        "./proxies",
+        "lists/eu",
+        "lists\\eu.txt",
+        "C:\\proxies.txt",
+        "~/p.lst",
+        "a@b/c",
+    ],
+)
+def test_a_file_of_proxies_that_is_not_there_is_told_as_such(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (path, Path(path)):
+        with pytest.raises(SettingError) as caught:
+            config(PROXY=given)
+        line = str(caught.value)
+        assert line.startswith("RESIPROXY_PROXY is <hidden>; it must be a proxy URL, ")
+        assert "there is no such file" in line
+        assert str(tmp_path) in line
+        assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "gateway.example:7000",
+        "//gateway.example:7000",
+        "gateway.example:7000/",
+        "[::1]:7000:user:pa/ss",
+        "gateway.example:7000:user:pa/ss.txt",
+        "user:pa/ss@gateway.example:7000",
+        "KEY@gateway.example:7000",
+        "user-{session}:pass@gw.example:{port:10000-20000}",
+        "{session}.gw.example:{port:10000-20000}",
+        "user:password",
+        f"u:{'x' * 300}/@gateway.example:7000",
+        "http://user:pa/ss@gateway",
+        "http://user:pa\0ss@gateway",
+        "gateway\0:7000",
+    ],
+)
+def test_an_address_is_not_taken_for_a_path(proxy: str) -> None:
+    assert config(PROXY=proxy).sessions.proxy == proxy
+
+
+def test_a_file_of_proxies_needs_no_suffix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "proxies").write_text(PROXY)
+    monkeypatch.chdir(tmp_path)
+    assert config(PROXY="proxies").sessions.proxy == (PROXY,)
+
+
+def test_a_file_of_proxies_that_is_no_text_is_told_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_bytes(b"\xff\xfecanary-pa55")
+    with pytest.raises(SettingError, match=r"^RESIPROXY_PROXY is <hidden>; .*a file in UTF-8") as caught:
+        config(PROXY=str(file))
+    assert "canary-pa55" not in str(caught.value)
+
+
+def test_a_file_of_proxies_that_cannot_be_read_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_text(PROXY)
+
+    def refused(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    with pytest.raises(SettingError, match=r"^RESIPROXY_PROXY is <hidden>; .*cannot be read: Permission denied"):
+        config(PROXY=str(file))
+
+
 def test_the_environment_stands_in_for_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESIPROXY_PROXY", PROXY)
     assert config().sessions.proxy == PROXY

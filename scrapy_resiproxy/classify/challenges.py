@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from scrapy.http import Headers, HtmlResponse, TextResponse
 
 from scrapy_resiproxy.classify import marks
-from scrapy_resiproxy.classify.page import HEAD, SCAN, SMALL, is_stub, survey, title_of
+from scrapy_resiproxy.classify.page import HEAD, SCAN, SMALL, UNSEEN, is_stub, narrow, pieces, survey, title_of
 from scrapy_resiproxy.classify.reasons import identity, one_line, rate, transient
 from scrapy_resiproxy.outcome import Blame, Outcome
 
@@ -33,6 +33,7 @@ _WIDGET_STATUSES: Final = frozenset({403, 429, 503})
 _TELLING: Final = frozenset(Headers(dict.fromkeys((*marks.HEADER_VALUES, *marks.KASADA_HEADERS), b"")))
 _ALIYUN: Final = re.compile(marks.ALIYUN)
 _WIDGET_ELEMENT: Final = re.compile(marks.WIDGET_ELEMENT, re.IGNORECASE)
+_WIDGET_INVISIBLE: Final = re.compile(marks.WIDGET_INVISIBLE)
 _CLOUDFLARE_CODE: Final = re.compile(marks.CLOUDFLARE_CODE)
 _BLOCK_PATH: Final = re.compile(r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|(?:blocked|captcha)(?:[/?]|$))")
 
@@ -55,8 +56,8 @@ def find_wall(
     if wall is not None:
         return wall
     if response.status >= 400 or response.status < 200:
-        return _by_refused_page(response)
-    return _by_good_page(response.body) if _looks_like_html(response) else None
+        return _by_refused_page(response, narrow(response.body))
+    return _by_good_page(narrow(response.body)) if _looks_like_html(response) else None
 
 
 def find_widget(response: Response) -> Outcome | None:
@@ -66,10 +67,12 @@ def find_widget(response: Response) -> Outcome | None:
     """
     if response.status not in _WIDGET_STATUSES or not isinstance(response, TextResponse):
         return None
-    for token, name in marks.WIDGETS:
-        if response.body.find(token, 0, SCAN) >= 0:
-            return identity("challenge", Blame.SESSION, name, weak=response.status == 403)
-    return None
+    body = narrow(response.body)
+    name = next((name for token, name in marks.WIDGETS if body.find(token, 0, SCAN) >= 0), None)
+    if name is None and _names_widget(body):
+        found = _WIDGET_ELEMENT.search(body, 0, SCAN)
+        name = found and _widget_name(found)
+    return identity("challenge", Blame.SESSION, name, weak=response.status == 403) if name else None
 
 
 def _wall(reason: str, evidence: str) -> Outcome:
@@ -83,9 +86,10 @@ def _is_refusal(status: int) -> bool:
 def _by_header(response: Response) -> Outcome | None:
     headers = response.headers
     for name, values in marks.HEADER_VALUES.items():
-        reason = values.get((headers.get(name) or b"").strip().lower())
-        if reason:
-            return _wall(reason, name)
+        for said in b",".join(headers.getlist(name)).split(b","):
+            reason = values.get(said.strip().lower())
+            if reason:
+                return _wall(reason, name)
     if response.status in _KASADA_STATUSES:
         for name in marks.KASADA_HEADERS:
             if name in headers:
@@ -161,44 +165,57 @@ def _first(table: Iterable[Mark], body: bytes, end: int) -> Outcome | None:
 def _by_stub(body: bytes) -> Outcome | None:
     if marks.INCAPSULA.on(body, SMALL) and is_stub(body, text=1) and survey(body).scripts <= 1:
         return _wall("challenge", marks.INCAPSULA.name)
-    if body.find(b"aptcha") < 0 and body.find(b"turnstile") < 0:
-        return None
-    widget = _WIDGET_ELEMENT.search(body)
-    if widget and is_stub(body):
-        return _wall("challenge", f"widget:{widget[1].decode().lower()}")
+    name = _shown_widget(body) if _names_widget(body) else None
+    return _wall("challenge", name) if name and is_stub(body) else None
+
+
+def _names_widget(body: bytes) -> bool:
+    return body.find(b"aptcha", 0, SCAN) >= 0 or body.find(b"turnstile", 0, SCAN) >= 0
+
+
+def _shown_widget(body: bytes) -> str | None:
+    for _, tag, markup in pieces(body):
+        found = _WIDGET_ELEMENT.search(markup) if tag and tag not in UNSEEN else None
+        if found and not _WIDGET_INVISIBLE.search(markup):
+            return _widget_name(found)
     return None
 
 
-def _by_refused_page(response: TextResponse) -> Outcome | None:
-    body = response.body
+def _widget_name(found: re.Match[bytes]) -> str:
+    return f"widget:{found[1].decode().lower()}"
+
+
+def _by_refused_page(response: TextResponse, body: bytes) -> Outcome | None:
+    # A genuine 401 (RFC 9110, 15.5.2) is about credentials, whatever its page says.
+    if response.status == 401 and "WWW-Authenticate" in response.headers:
+        return None
     tables = [marks.MARKS, marks.CAPTCHA_MARKS]
     if _is_refusal(response.status):
         tables.append(marks.REFUSAL_MARKS)
     # The code goes before any script on the page, which is a challenge's too.
-    wall = _by_cloudflare_code(response) or _by_title(body)
+    wall = _by_cloudflare_code(response.status, body) or _by_title(body)
     for table in tables:
         wall = wall or _first(table, body, SCAN)
     return wall or _by_stub(body)
 
 
-def _by_cloudflare_code(response: TextResponse) -> Outcome | None:
-    # Databases have errors 1005 and 1020 as well.
-    if not _is_cloudflares(response):
+def _by_cloudflare_code(status: int, body: bytes) -> Outcome | None:
+    if status not in marks.CLOUDFLARE_STATUSES or not _is_cloudflares(body):
         return None
-    match = _CLOUDFLARE_CODE.search(response.body, 0, SCAN)
+    match = _CLOUDFLARE_CODE.search(body, 0, SCAN)
     code = int(match[1]) if match else 0
     if code in marks.CLOUDFLARE_FAULTS:
         return transient("origin_unreachable", Blame.TARGET, f"error-code:{code}")
     if code == marks.CLOUDFLARE_RATE:
         return rate("rate_limit_page", Blame.TARGET, f"error-code:{code}")
-    if code in marks.CLOUDFLARE_BLOCKS and _is_refusal(response.status):
+    if code in marks.CLOUDFLARE_BLOCKS and _is_refusal(status):
         return _wall("block_page", f"error-code:{code}")
     return None
 
 
-def _is_cloudflares(response: TextResponse) -> bool:
-    return (
-        response.body[:32].lstrip().startswith(b"error code: ")
-        or b"cloudflare" in (response.headers.get("Server") or b"").lower()
-        or response.body.find(b"loudflare", 0, SCAN) >= 0
-    )
+def _is_cloudflares(body: bytes) -> bool:
+    start = body[:32].lstrip()
+    if start.startswith(b"error code: "):
+        return True
+    tokens = marks.CLOUDFLARE_JSON if start.startswith(b"{") else marks.CLOUDFLARE_PAGE
+    return any(body.find(token, 0, SCAN) >= 0 for token in tokens)

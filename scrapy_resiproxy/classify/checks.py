@@ -8,15 +8,18 @@ has no text), and otherwise False or what is wrong.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from parsel import Selector, css2xpath
-from scrapy.http import JsonResponse, TextResponse
+from scrapy.http import HtmlResponse, TextResponse, XmlResponse
 from w3lib.html import remove_tags
 
 from scrapy_resiproxy.classify.check import Check, CheckOfMany
+from scrapy_resiproxy.classify.counts import declared_count
+from scrapy_resiproxy.classify.json_type import is_json
 from scrapy_resiproxy.classify.page import SMALL, is_stub
 from scrapy_resiproxy.classify.verdict import Verdict
 
@@ -24,8 +27,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 _STUB: Final = 2_048
-_RANGE: Final = re.compile(r"(\d+)\s*[-\u2013]\s*(\d+)", re.ASCII)
-_COUNT: Final = re.compile(r"\d[\d.,'\u00a0\u202f]*", re.ASCII)
+_JSON: Final = re.compile(r"[ \t\n\r]*[\[{]")
 
 
 class _TextCheck(Check):
@@ -39,10 +41,10 @@ class _TextCheck(Check):
 
 
 class _MarkupCheck(_TextCheck):
-    """A check of a document with elements; JSON passes unseen."""
+    """A check of a document with elements; JSON passes unseen, whatever type it is sent as."""
 
     def __call__(self, response: Response) -> Any:
-        return None if isinstance(response, JsonResponse) else super().__call__(response)
+        return None if is_json(response) or _holds_json(response) else super().__call__(response)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,7 +138,8 @@ class expect_count(_MarkupCheck):
     """Good where a list is as long as its page says: half a list is asked for again, on the same session.
 
     *items* is the CSS query of the entries, *declared* that of the text that counts them: ``1-50 of 900`` stands
-    for 50, ``12 results`` for 12. A page that declares nothing passes; ``has_css(declared)`` sees to that.
+    for 50, ``12 results`` for 12; thousands may be grouped, as in ``10,001-10,050``. A page that declares nothing, or
+    what may be misread, passes; ``has_css(declared)`` sees to that.
     """
 
     items: str
@@ -147,7 +150,7 @@ class expect_count(_MarkupCheck):
         _check_css(self, self.declared)
 
     def test(self, response: TextResponse) -> bool | Verdict | None:
-        expected = _declared(" ".join(remove_tags(text) for text in response.css(self.declared).getall()))
+        expected = declared_count(" ".join(remove_tags(text) for text in response.css(self.declared).getall()))
         if expected is None:
             return None
         found = len(response.css(self.items))
@@ -166,7 +169,7 @@ class json_has(_TextCheck):
     def test(self, response: TextResponse) -> bool | str:
         try:
             value = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             return "not JSON"
         for step in self.path.split("."):
             if isinstance(value, dict) and step in value:
@@ -217,12 +220,19 @@ class url_lacks(CheckOfMany):
         return not any(part in response.url for part in self.parts)
 
 
-def _declared(text: str) -> int | None:
-    span = _RANGE.search(text)
-    if span:
-        return int(span[2]) - int(span[1]) + 1
-    count = _COUNT.search(text)
-    return int(re.sub(r"[^0-9]", "", count[0])) if count else None
+def _holds_json(response: Response) -> bool:
+    # HTML and XML have classes of their own; what has neither may be a document, or JSON under another name.
+    if not isinstance(response, TextResponse) or isinstance(response, (HtmlResponse, XmlResponse)):
+        return False
+    if not _JSON.match(response.text):
+        return False
+    try:
+        json.loads(response.text)
+    except RecursionError:
+        return True  # and too deep to be read
+    except ValueError:
+        return False
+    return True
 
 
 def _check_text(check: Check, text: object) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from scrapy_resiproxy.classify.cause_table import BUG
 from scrapy_resiproxy.classify.causes import (
     ended,
     find_cause,
@@ -37,6 +38,8 @@ __all__ = ["Classifier", "is_not_a_failure"]
 
 _NO_CLASSES: Final[Mapping[int, OutcomeClass]] = MappingProxyType({})
 _PROXY_AUTH: Final = 407
+_ALL: Final = frozenset({Exception, BaseException})
+_ALL_NAMES: Final = frozenset({"builtins.Exception", "builtins.BaseException"})
 _WITHOUT_WAIT: Final = frozenset({OutcomeClass.OK, OutcomeClass.TERMINAL})
 
 
@@ -143,14 +146,20 @@ class Classifier:
         cause = find_cause(exception)
         names = set(names_of(exception))
         ours = bool(names & self._transient_names) and not (cause and cause.is_passing)
-        scrapys = cause is None and (names & self._retry_names or isinstance(exception, self._retry_types))
-        if ours or scrapys:
+        if ours or ((cause is None or cause is BUG) and self._is_scrapys(exception, names, bug=cause is BUG)):
             outcome = transient("listed_exception")
         elif cause is None:
             outcome = terminal("error", Blame.LOCAL)
         else:
             outcome = through_proxy(cause) if via_proxy else cause.outcome
         return replace(outcome, evidence=one_line(ascii(type(exception).__name__)[1:-1], 60))
+
+    def _is_scrapys(self, exception: BaseException, names: set[str], *, bug: bool) -> bool:
+        """Whether ``RETRY_EXCEPTIONS`` means *exception*. Who names ``Exception`` there does not mean a *bug*."""
+        listed, types = self._retry_names, self._retry_types
+        if bug:
+            listed, types = listed - _ALL_NAMES, tuple(cls for cls in types if cls not in _ALL)
+        return not names.isdisjoint(listed) or isinstance(exception, types)
 
 
 def _short_names(dotted: Iterable[str]) -> frozenset[str]:

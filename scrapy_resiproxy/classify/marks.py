@@ -75,9 +75,11 @@ TITLE_ENDS: Final[tuple[tuple[bytes, Mark], ...]] = (
     (b"sucuri website firewall - access denied", Mark("title:Sucuri", (), reason="block_page")),
 )
 
+_REFRESH: Final = (b"refresh", b"REFRESH", b"Refresh")
+
 MARKS: Final = (
     Mark("_cf_chl_opt", (b"_cf_chl_opt",), (b"_cf_chl_opt={", b"_cf_chl_opt = {")),
-    Mark("bm-verify", (b"bm-verify",), (b"refresh", b"/_sec/verify")),
+    Mark("bm-verify", (b"bm-verify",), (*_REFRESH, b"/_sec/verify")),
     Mark("sec-if-cpt", (b"sec-if-cpt-container",)),
     Mark("sec-cp-challenge", (b'"sec-cp-challenge"',)),
     Mark("gokuProps", (b"window.gokuProps", b"awswaf.com")),
@@ -94,7 +96,7 @@ CAPTCHA_MARKS: Final = (
     Mark("datadome:captcha", (b"geo.captcha-delivery.com/captcha",)),
     Mark("datadome:interstitial", (b"geo.captcha-delivery.com/interstitial",)),
     Mark("px-captcha", (b"px-captcha", b"_pxAppId"), bare=300),
-    Mark("sgcaptcha", (b"/.well-known/sgcaptcha/", b"refresh")),
+    Mark("sgcaptcha", (b"/.well-known/sgcaptcha/",), _REFRESH),
     Mark("validateCaptcha", (b"/errors/validateCaptcha", b"<form")),
     Mark("opfcaptcha", (b"opfcaptcha",)),
 )
@@ -129,16 +131,30 @@ INCAPSULA: Final = Mark("_Incapsula_Resource", (b"/_Incapsula_Resource",))
 ALIYUN: Final = rb"var arg1\s*=\s*'[0-9A-F]{40}'"
 
 WIDGETS: Final = (
-    (b"g-recaptcha", "widget:recaptcha"),
     (b"google.com/recaptcha/", "widget:recaptcha"),
     (b"recaptcha.net/recaptcha/", "widget:recaptcha"),
     (b"hcaptcha.com/", "widget:hcaptcha"),
     (b"challenges.cloudflare.com/turnstile", "widget:turnstile"),
 )
 
-WIDGET_ELEMENT: Final = rb"(?:class|id)\s*=\s*[\"']?[^\"'>]{0,200}\b(g-recaptcha|h-captcha|cf-turnstile)\b"
+WIDGET_ELEMENT: Final = (
+    rb"(?<![\w-])(?:class|id)\s*=\s*[\"']?(?:[^\"'<>=]{0,200}\s)?(g-recaptcha|h-captcha|cf-turnstile)(?=[\"'\s>])"
+)
 """What a stub must hold: shells of single-page applications load a widget's script too."""
+WIDGET_INVISIBLE: Final = rb"data-size\s*=\s*[\"']?invisible"
+"""A badge, which such shells hold as well; nobody can click it."""
 
+CLOUDFLARE_JSON: Final = (b'"cloudflare_error"', b"developers.cloudflare.com")
+CLOUDFLARE_PAGE: Final = (
+    b"cf-error",
+    b"used Cloudflare to restrict access",
+    b"Cloudflare Ray ID",
+    b"\ncloudflare_error:",
+)
+"""What Cloudflare's error pages hold besides a code, for databases and APIs have errors 1005 and 1015 too: as HTML
+and Markdown, and (developers.cloudflare.com, "error responses") as JSON."""
+CLOUDFLARE_STATUSES: Final = frozenset({403, 409, 429, 530})
+"""The statuses of those pages: developers.cloudflare.com, "Cloudflare 1xxx errors"."""
 CLOUDFLARE_CODE: Final = rb"rror(?:[ _-]code)?\"?[:>\" ]{1,4}(1\d{3})(?!\d)"
 CLOUDFLARE_BLOCKS: Final = frozenset({1005, 1006, 1007, 1008, 1009, 1010, 1012, 1020, 1106})
 CLOUDFLARE_RATE: Final = 1015

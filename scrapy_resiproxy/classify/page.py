@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import unescape
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SCAN: Final = 65_536
 """Bytes that are ever looked at: walls inline their CSS before the title."""
@@ -17,9 +20,11 @@ HEAD: Final = 4_096
 """Bytes of a large good page in which a wall would have shown itself."""
 SMALL: Final = 8_192
 """Up to this length a page may be a stub."""
+UNSEEN: Final = frozenset({b"script", b"style", b"noscript", b"template", b"title"})
+"""Elements whose insides are no part of what a reader sees."""
 
 _TITLE_LENGTH: Final = 300
-_UNSEEN: Final = frozenset({b"script", b"style", b"noscript", b"template", b"title"})
+_WIDE: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 _NAME: Final = re.compile(rb"[a-z][a-z0-9]*")
 _CLICKED: Final = re.compile(rb"\btype\s*=\s*[\"']?(?:hidden|submit|button|image|checkbox)\b")
 
@@ -35,11 +40,16 @@ class Survey:
     scripts: int
 
 
+def narrow(body: bytes) -> bytes:
+    """*body* itself or, of one in UTF-16 with a byte order mark, its start in UTF-8: markers are ASCII."""
+    return body[: 2 * SCAN].decode("utf-16", "replace").encode() if body[:2] in _WIDE else body
+
+
 def title_of(body: bytes) -> bytes:
     """The page's title, stripped, entities resolved, lower case; empty when there is none near the start."""
     start = body.find(b"<title", 0, SCAN)
     if start < 0:
-        start = body.find(b"<TITLE", 0, SCAN)
+        start = max(body.find(b"<TITLE", 0, SCAN), body.find(b"<Title", 0, SCAN))
     opened = body.find(b">", start, start + _TITLE_LENGTH) if start >= 0 else -1
     if opened < 0:
         return b""
@@ -60,21 +70,33 @@ def is_stub(body: bytes, *, text: int = 300) -> bool:
 
 def survey(body: bytes) -> Survey:
     """What the first :data:`SMALL` bytes of a page hold, in one pass whose cost no page can drive up."""
-    page = body[:SMALL].lower()
     texts: list[bytes] = []
-    asks, scripts, at = False, 0, 0
+    asks, scripts = False, 0
+    for text, tag, markup in pieces(body):
+        texts += text.split()
+        scripts += tag == b"script"
+        asks = asks or _asks(tag, markup)
+    return Survey(len(b" ".join(texts)), asks, scripts)
+
+
+def pieces(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """The first :data:`SMALL` bytes of a page in lower case, piece by piece: text, and the tag that follows it.
+
+    Of a tag there are its name and its markup: a whole element where that is unseen, and no name where it is a
+    comment or closes an element.
+    """
+    page = body[:SMALL].lower()
+    at = 0
     while at < len(page):
         opened = page.find(b"<", at)
-        texts += page[at : opened if opened >= 0 else len(page)].split()
         if opened < 0:
-            break
+            yield page[at:], b"", b""
+            return
         name = _NAME.match(page, opened + 1)
         tag = name[0] if name else b""
         closed = _end(page, opened, tag)
-        scripts += tag == b"script"
-        asks = asks or _asks(tag, page[opened:closed])
+        yield page[at:opened], tag, page[opened:closed]
         at = closed
-    return Survey(len(b" ".join(texts)), asks, scripts)
 
 
 def _end(page: bytes, opened: int, tag: bytes) -> int:
@@ -82,7 +104,7 @@ def _end(page: bytes, opened: int, tag: bytes) -> int:
     if page.startswith(b"<!--", opened):
         end = page.find(b"-->", opened)
         end = end + 2 if end >= 0 else -1
-    elif tag in _UNSEEN:
+    elif tag in UNSEEN:
         end = page.find(b"</" + tag, opened)
         end = page.find(b">", end) if end >= 0 else -1
     else:

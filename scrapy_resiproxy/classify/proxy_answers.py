@@ -34,7 +34,8 @@ _PROXY_STATUS: Final = "Proxy-Status"
 _TELLING: Final = frozenset(
     Headers(dict.fromkeys((*_CODE_HEADERS, *_TEXT_HEADERS, *_PLAIN_HEADERS, _PROXY_STATUS), b""))
 )
-_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{1,39}", re.ASCII)
+# Some put the message behind the code, and a second line is joined to the first.
+_CODE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]{1,39})(?:[\s:;,]|\Z)", re.ASCII)
 _DETAILS: Final = re.compile(r"details=\"?((?:client|policy|peer|target)[_-]\d+)", re.ASCII)
 _ERROR: Final = re.compile(r";\s*error=\"?([a-z_]{1,40})", re.ASCII)
 _WORDS: Final = tuple((name, re.compile(pattern, re.IGNORECASE), outcome) for name, pattern, outcome in codes.WORDS)
@@ -139,14 +140,15 @@ def _by_code(headers: Headers, *, in_clear: bool) -> Outcome | None:
         return by_error or _code(details[1], _PROXY_STATUS)
     if not in_clear:
         return None
-    squid = _code(_value(headers, "X-Squid-Error").partition(" ")[0], "X-Squid-Error")
+    squid = _code(_value(headers, "X-Squid-Error"), "X-Squid-Error")
     return squid or _by_text(_value(headers, "X-Error-Description"), "x-error-description")
 
 
-def _code(code: str, header: str) -> Outcome | None:
-    if not _CODE.fullmatch(code):
+def _code(value: str, header: str) -> Outcome | None:
+    match = _CODE.match(value)
+    if match is None:
         return None
-    word = code.lower().replace("-", "_")
+    word = match[1].lower().replace("-", "_")
     outcome = codes.CODES.get(word)
     if outcome is None:
         outcome = next((outcome for prefix, outcome in codes.PREFIXES if word.startswith(prefix)), None)

@@ -6,8 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from scrapy.http import JsonResponse
-
+from scrapy_resiproxy.classify.json_type import is_json
 from scrapy_resiproxy.classify.reasons import identity, rate, terminal, transient
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
@@ -72,4 +71,4 @@ def _is_honest(request: Request, response: Response) -> bool:
     """
     if response.status == 401:
         return "WWW-Authenticate" in response.headers or "Authorization" in request.headers
-    return response.status == 403 and "Authorization" in request.headers and isinstance(response, JsonResponse)
+    return response.status == 403 and "Authorization" in request.headers and is_json(response)

@@ -17,7 +17,7 @@ from scrapy.http import Response
 from scrapy_resiproxy.components.boarding import Boarding
 from scrapy_resiproxy.components.browser import has_own_proxy, in_browser
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
-from scrapy_resiproxy.components.endings import Endings
+from scrapy_resiproxy.components.endings import Endings, last_outcome
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of
 from scrapy_resiproxy.components.judging import Judge
@@ -237,7 +237,14 @@ class Crawl:
         for entry in entries.values():
             state = state_of(entry.request)
             if entry.sent and state is not None:
-                self.office.bury(entry.request, "shutdown", target=entry.target, state=state)
+                self.office.bury(
+                    entry.request,
+                    "shutdown",
+                    target=entry.target,
+                    outcome=last_outcome(state),
+                    state=state,
+                    not_before=self.runtime.wall_at(entry.due) if entry.reason == "told" else None,
+                )
             elif not self._taken_back(entry.request):
                 self.unsent += 1
         self.unsent += sum(state_of(request) is None for request in left)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy.http import Response
 
 from scrapy_resiproxy import signals
-from scrapy_resiproxy.components.flow import story_of, strip_ours
+from scrapy_resiproxy.components.flow import story_of, strip_for_good
 from scrapy_resiproxy.deadletter.arguments import spider_arguments
 from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
 from scrapy_resiproxy.deadletter.record import make_letter
 from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.redact import redact_text
 from scrapy_resiproxy.settings import SettingError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_resiproxy.components.flow import State
-    from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,8 @@ class DeadLetterOffice:
         self._spider_args = spider_arguments(runtime.crawler)
         self.reasons: dict[str, int] = {}
         self.failed_writes = 0
+        self.unwritten = 0
+        """Failures that left no letter: the feed is switched off, or the write failed."""
         if self.path is not None and "deadletter_file" in runtime.config.user_set:
             problem = DeadLetterFeed.check_writable(self.path)
             if problem:
@@ -88,15 +90,20 @@ class DeadLetterOffice:
         error: BaseException | None = None,
         not_before: float | None = None,
         status: int | None = None,
+        handed_on: bool = False,
     ) -> bool:
         """Write the letter of *request*; whether it is on disk now.
 
         *not_before* is wall-clock seconds; *status* that of a response that is not at hand. Nothing is written for a
-        status that the project excludes or that the spider handles itself.
+        page that is not there, by the statuses that the project excludes, and for a *response* that is *handed_on* to a
+        spider that handles its status.
         """
         if isinstance(response, Response):
             status = response.status
-        if self.path is None or self._is_excluded(request, status, reason):
+        if status is not None and self._is_excluded(request, status, reason, outcome, handed_on):
+            return False
+        if self.path is None:
+            self.unwritten += 1
             return False
         state = state or {}
         now = self.runtime.wall()
@@ -125,6 +132,7 @@ class DeadLetterOffice:
             own_meta=(),
         )
         if not self._write(letter):
+            self.unwritten += 1
             return False
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         for counts in self.runtime.tally.both(target):
@@ -137,10 +145,17 @@ class DeadLetterOffice:
     def _spider(self) -> Any:
         return self.runtime.crawler.spider
 
-    def _is_excluded(self, request: Request, status: int | None, reason: str) -> bool:
-        if status is None or reason in PAGE_REASONS or reason == "item_error":
+    def _is_excluded(
+        self, request: Request, status: int, reason: str, outcome: Outcome | None, handed_on: bool
+    ) -> bool:
+        if reason in PAGE_REASONS or reason == "item_error":
             return False
-        if status in self.settings.deadletter_exclude_http_codes or request.meta.get("handle_httpstatus_all"):
+        if status in self.settings.deadletter_exclude_http_codes:
+            # A wall or a proxy may say 404 as well: then nobody knows whether the page is there.
+            return outcome is None or (outcome.class_ is OutcomeClass.TERMINAL and outcome.blame is Blame.TARGET)
+        if not handed_on:
+            return False
+        if request.meta.get("handle_httpstatus_all"):
             return True
         of_spider = getattr(self._spider(), "handle_httpstatus_list", ())
         handled = request.meta.get("handle_httpstatus_list", of_spider) or ()
@@ -168,5 +183,5 @@ class DeadLetterOffice:
 def _without_ours(request: Request, state: State) -> Request:
     """The request as the user made it: without our proxy, jar and slot."""
     copy = request.copy()
-    strip_ours(copy, state)
+    strip_for_good(copy, state)
     return copy

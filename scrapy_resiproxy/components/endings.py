@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy_resiproxy.components.flow import attempt_of, host_of, story_of, strip_ours, with_attempt
+from scrapy_resiproxy.components.flow import attempt_of, host_of, story_of, strip_for_good, with_attempt
 from scrapy_resiproxy.exceptions import (
     BudgetExhausted,
     CircuitOpen,
@@ -56,7 +56,7 @@ class Endings:
     def end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
         """The request's story is complete: leave it in the meta, and nothing else of ours."""
         meta = request.meta
-        strip_ours(request, state)
+        strip_for_good(request, state)
         meta.pop(META_STATE, None)
         request.dont_filter = state.get("filter", request.dont_filter)
         meta[META_STORY] = {
@@ -85,6 +85,7 @@ class Endings:
 
         Raises what the errback gets in place of them, where they must not be taken for the target's answer.
         """
+        raises = decision.reason in {"session_lost", "proxy_refused"} or _is_soft(outcome, response)
         if flight.scheduled or not request.url.endswith("/robots.txt"):
             self.office.bury(
                 self.wire.original(request, state),
@@ -94,11 +95,12 @@ class Endings:
                 state=state,
                 response=response,
                 error=exception,
+                handed_on=flight.scheduled and not raises,
                 not_before=None if decision.not_before is None else self.runtime.wall() + decision.not_before,
             )
         self._say(request, state, outcome, decision.reason)
         self.end(request, state, flight.target, story_of(state["log"]))
-        if decision.reason in {"session_lost", "proxy_refused"} or _is_soft(outcome, response):
+        if raises:
             raise _error(request, decision.reason, state, outcome, response) from None
         return response
 
@@ -140,13 +142,13 @@ class Endings:
             request,
             reason,
             target=target,
-            outcome=_last_outcome(state),
+            outcome=last_outcome(state),
             state=state,
             status=state["log"][-1][1].get("status") if reason == "terminal" and state.get("log") else None,
             not_before=state.get("not_before"),
         )
         self.end(request, state, target, story_of(state.get("log", ())))
-        return _error(request, reason, state, _last_outcome(state))
+        return _error(request, reason, state, last_outcome(state))
 
     def target_given_up(self, request: Request, state: State, given_up: GivenUp) -> ResiproxyError:
         """The end of a request that comes when its target, or the proxy, is gone for this run."""
@@ -181,7 +183,11 @@ class Endings:
 
 def _is_soft(outcome: Outcome, response: Response | None) -> bool:
     """Whether the page would reach a callback as data, or is the proxy's own answer."""
-    return response is not None and (200 <= response.status < 300 or outcome.blame is Blame.PROXY)
+    if response is None:
+        return False
+    # Whose fault it was or not, these are a proxy's words: a site that answers has a name.
+    said_by_proxy = outcome.reason.startswith("proxy_") or outcome.reason == "dns_not_found"
+    return 200 <= response.status < 300 or outcome.blame is Blame.PROXY or said_by_proxy
 
 
 def _error(
@@ -196,7 +202,8 @@ def _error(
     )
 
 
-def _last_outcome(state: State) -> Outcome | None:
+def last_outcome(state: State) -> Outcome | None:
+    """What its last attempt came to; None when it has had none."""
     log = state.get("log")
     if not log:
         return None

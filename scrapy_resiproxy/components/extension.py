@@ -177,7 +177,7 @@ class ResiproxyExtension:
         self.publish()
         tally, office = self.runtime.tally, self.crawl.office
         assert self.runtime.crawler.stats is not None
-        left = office.written + self.crawl.unsent + self.crawl.kept
+        left = office.written + office.unwritten + self.crawl.unsent + self.crawl.kept
         self.runtime.crawler.stats.set_value(f"{STATS_PREFIX}/incomplete_count", left)
         if not tally.total.judged and not left:
             return
@@ -196,3 +196,5 @@ class ResiproxyExtension:
                 office.written,
                 shlex.quote(str(office.path)),
             )
+        if office.unwritten:
+            logger.warning("%d requests failed and left no dead letter.", office.unwritten)

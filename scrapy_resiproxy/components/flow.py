@@ -91,6 +91,8 @@ class State(TypedDict, total=False):
     """Whether it is a redirect of a request that we sent."""
     base: int
     """How many redirects lay behind it when it came, such as those of a meta refresh; left out where none did."""
+    uncached: bool
+    """Whether ``dont_cache`` in the meta is ours."""
     verdict: str
     """It was given up while it waited, for this reason: surface it."""
     not_before: float
@@ -172,6 +174,21 @@ def strip_ours(request: Request, state: State) -> None:
     if state.get("slot") is None:
         # The downloader writes its slot into the meta, where it would stick to redirects and retries.
         meta.pop("download_slot", None)
+
+
+def strip_for_good(request: Request, state: State) -> None:
+    """Take what we set off the request, and what it needed for another attempt: there is none any more."""
+    strip_ours(request, state)
+    if state.get("uncached"):
+        request.meta.pop("dont_cache", None)
+
+
+def uncached(copy: Request) -> Request:
+    """Have *copy*, which will go round again, fetched anew; returned for convenience."""
+    if not copy.meta.get("dont_cache"):
+        copy.meta["dont_cache"] = True
+        copy.meta[META_STATE] = {**copy.meta[META_STATE], "uncached": True}
+    return copy
 
 
 def again(request: Request, state: State) -> Request:

@@ -95,10 +95,11 @@ class Job:
         if state is None:
             return None
         due, reason, why = self.runtime.now() + row.due - self.runtime.wall(), row.extra["reason"], row.extra["why"]
+        if "told" in {reason, why}:
+            # What the server said stands, and for all of the target.
+            self.runtime.governor.hold(row.extra["target"], due)
         if reason in NEVER_LEFT:
-            # What held it has ended with its process, and the new guards are asked; what the server said stands.
-            if why == "told":
-                self.runtime.governor.hold(row.extra["target"], due)
+            # What held it has ended with its process: the new guards are asked.
             due = self.runtime.now()
         return Waiting(
             id=row.id,

@@ -68,6 +68,11 @@ _NO_SOCKS: Final = (
     "{scheme} proxies are not carried by TunnelDownloadHandler, and Scrapy's HTTP11DownloadHandler would send them "
     "HTTP: use Scrapy's HttpxDownloadHandler for them, as RESIPROXY_TUNNEL_FALLBACK_HANDLER or in DOWNLOAD_HANDLERS."
 )
+_NO_TLS_IN_TLS: Final = (
+    "https pages through an https proxy are not carried by TunnelDownloadHandler, nor by Scrapy's "
+    "HTTP11DownloadHandler: use an http proxy, or Scrapy's HttpxDownloadHandler, as RESIPROXY_TUNNEL_FALLBACK_HANDLER "
+    "or in DOWNLOAD_HANDLERS."
+)
 
 
 class TunnelDownloadHandler(BaseDownloadHandler):
@@ -92,7 +97,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         config, options, self._ledger = _read_settings(crawler)
         fallback = settings.get("RESIPROXY_TUNNEL_FALLBACK_HANDLER") or HTTP11DownloadHandler
         self._fallback: Any = build_from_crawler(load_object(fallback), crawler)
-        self._carries_socks = not isinstance(self._fallback, HTTP11DownloadHandler)
+        self._carries_all = not isinstance(self._fallback, HTTP11DownloadHandler)
         self._enabled = config.tunnel.tunnel_enabled and not _has_own_tls(settings)
         self._settings = DownloadSettings.of(settings)
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
@@ -111,10 +116,12 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
     async def download_request(self, request: Request) -> Response:
-        scheme = proxy_scheme(request)
-        if scheme.startswith("socks") and not self._carries_socks:
+        scheme, is_https = proxy_scheme(request), urlparse_cached(request).scheme == "https"
+        if scheme.startswith("socks") and not self._carries_all:
             raise NotSupported(_NO_SOCKS.format(scheme=scheme))
-        if scheme != "http" or not self._enabled or urlparse_cached(request).scheme != "https":
+        if scheme == "https" and is_https and not self._carries_all:
+            raise NotSupported(_NO_TLS_IN_TLS)
+        if scheme != "http" or not self._enabled or not is_https:
             response: Response = await self._fallback.download_request(request)
             return response
         timeout = request.meta.get("download_timeout") or self._settings.timeout

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy import signals
-from scrapy_resiproxy.components.flow import ATTEMPTS_KEPT, again, attempt_of, host_of, story_of, with_attempt
+from scrapy_resiproxy.components.flow import ATTEMPTS_KEPT, again, attempt_of, host_of, story_of, uncached, with_attempt
 from scrapy_resiproxy.components.waits import sleep
-from scrapy_resiproxy.guard.decide import Charge, Deliver, GiveUp, History, PastAttempt, Retry, decide
+from scrapy_resiproxy.guard.decide import Deliver, GiveUp, History, PastAttempt, Retry, decide
 from scrapy_resiproxy.guard.samples import is_unreachable
 from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION
 from scrapy_resiproxy.outcome import Outcome, OutcomeClass
@@ -167,9 +167,7 @@ class Verdicts:
 
     def _refetch(self, request: Request, state: State) -> Request:
         """A bad page from the HTTP cache is fetched again; nothing was sent, so nothing is charged."""
-        copy = again(request, state)
-        copy.meta["dont_cache"] = True
-        return copy
+        return uncached(again(request, state))
 
     def _retry(
         self, request: Request, flight: Flight, state: State, outcome: Outcome, decision: Retry
@@ -183,7 +181,7 @@ class Verdicts:
         copy = again(source, moved)
         if outcome.class_ is OutcomeClass.IDENTITY:
             # The cache sits nearer to the wire and would hand out the wall's page again.
-            copy.meta["dont_cache"] = True
+            uncached(copy)
         target = flight.target if source is request else self.runtime.target_of(source, host_of(source))
         self.runtime.crawler.signals.send_catch_log(
             signals.retry_scheduled,
@@ -220,7 +218,7 @@ class Verdicts:
             copy,
             target=target,
             due=self.runtime.now() + decision.delay,
-            reason="told" if decision.charge is Charge.PACED else "backoff",
+            reason="told" if outcome.class_ is OutcomeClass.RATE else "backoff",
             charge=decision.charge,
             reservation=self._funded(target, decision),
             # One text for all who wait for the same reason.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetterFeed", "Lock", "LockedError", "read_feed"]
 
 MODE = 0o600
+FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 
 
 class DeadLetterFeed:
@@ -50,8 +51,7 @@ class DeadLetterFeed:
         if self._fd is not None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._fd = os.open(self.path, flags, MODE)
+        self._fd = os.open(self.path, FLAGS, MODE)
         self._torn = _ends_torn(self._fd)
 
     def _append(self, line: bytes) -> None:
@@ -75,16 +75,32 @@ class DeadLetterFeed:
 
     @staticmethod
     def check_writable(path: str | Path) -> str | None:
-        """Why no feed can be written at *path*, in one line; None when it can. Creates nothing."""
+        """Why no feed can be written at *path*, in one line; None when it can.
+
+        It is tried, for root has every right on paper, also where nothing can be made. The folders are left, for
+        another process may use them by now; a new file is not.
+        """
         path = Path(path)
-        if _exists(path):
-            if not path.is_file():
-                return f"{path} is no regular file"
-            return None if os.access(path, os.W_OK) else f"{path} is not writable"
+        if _exists(path) and not path.is_file():
+            return f"{path} is no regular file"
         folder = next(parent for parent in path.absolute().parents if _exists(parent))
         if not folder.is_dir():
             return f"{folder} is no folder"
-        return None if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _try_to_open(path)
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}"
+        return None
+
+
+def _try_to_open(path: Path) -> None:
+    try:
+        os.close(os.open(path, FLAGS | os.O_EXCL, MODE))
+    except FileExistsError:
+        os.close(os.open(path, FLAGS, MODE))
+    else:
+        path.unlink()
 
 
 def _exists(path: Path) -> bool:

@@ -134,11 +134,10 @@ class Gate(Paced):
         return not self.is_closed or now < self.hold_until
 
     def takes_unfunded(self, now: float) -> bool:
-        """Whether a retry may go that no budget pays for: all is well here, or a probe is wanted."""
-        if self.is_still(now):
-            waits = self.circuit is not None and self.circuit.state is State.HALF_OPEN
-            return waits and self.refusal(now) is None
-        return self.sickness(now) < 1.0
+        """Whether a retry may go that no budget pays for: all is well here, or one is wanted as a probe, or as the next
+        of those that may go while it recovers.
+        """
+        return self.refusal(now) is None if self.is_still(now) else self.sickness(now) < 1.0
 
     def claim(self, permit: Permit, now: float) -> None:
         """One goes."""

@@ -262,9 +262,9 @@ class Governor:
         return None
 
     def healthy(self, target: str, now: float) -> bool:
-        """Whether other requests of *target* succeed: its circuit is closed and few of them fail."""
+        """Whether other requests of *target* succeed: of late some did, its circuit is closed and few of them fail."""
         gate = self._targets.get(target)
-        return gate is None or gate.sickness(now) < HEALTHY
+        return gate is not None and gate.ring.at_most(budget.OKS, now) > 0 and gate.sickness(now) < HEALTHY
 
     def changes(self, endpoint: str) -> int:
         """How often the circuit of *endpoint* has changed its state so far."""

@@ -41,5 +41,6 @@ CF_BLOCK = (
     "<title>Access denied | t.example used Cloudflare to restrict access</title> Error 1015 "
     "<script src=/cdn-cgi/challenge-platform/x></script>"
 )
+CF_PAGE = '<span class=cf-error-type>Error</span> <span class="cf-error-code">{}</span> Cloudflare Ray ID: x'
 AKAMAI = "<HTML><HEAD><TITLE>Access Denied</TITLE></HEAD><BODY>Reference&#32;&#35;18&#46;53071002</BODY></HTML>"
 FILL = "<p>" + "A sentence of the page. " * 400 + "</p>"

@@ -559,6 +559,36 @@ class OwnChildError(OwnError):
             TypeError("x"), {"retry_exceptions": [Exception]}, TERMINAL, "error", id="CLS-39-a-bug-stays-a-bug"
         ),
         pytest.param(
+            KeyError("x"),
+            {"retry_exceptions": ["builtins.Exception", BaseException]},
+            TERMINAL,
+            "error",
+            id="CLS-39-a-bug-is-not-meant-by-all",
+        ),
+        pytest.param(
+            KeyError("x"),
+            {"retry_exceptions": ["builtins.KeyError"]},
+            TRANSIENT,
+            "listed_exception",
+            id="CLS-39-builtin",
+        ),
+        pytest.param(
+            KeyError("x"), {"retry_exceptions": ["KeyError"]}, TRANSIENT, "listed_exception", id="CLS-39-builtin-bare"
+        ),
+        pytest.param(
+            KeyError("x"), {"retry_exceptions": [LookupError]}, TRANSIENT, "listed_exception", id="CLS-39-builtin-class"
+        ),
+        pytest.param(
+            KeyError("x"), {"retry_exceptions": ["builtins.IndexError"]}, TERMINAL, "error", id="CLS-39-another-builtin"
+        ),
+        pytest.param(
+            NotImplementedError("x"),
+            {"retry_exceptions": ["builtins.NotImplementedError"]},
+            TERMINAL,
+            "not_supported",
+            id="CLS-39-a-known-builtin-stays",
+        ),
+        pytest.param(
             NotSupported("x"), {"retry_exceptions": [Exception]}, TERMINAL, "not_supported", id="CLS-39-terminal-stays"
         ),
         pytest.param(

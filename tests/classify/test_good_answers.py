@@ -33,6 +33,21 @@ GOOD_ROWS = [
             "<script src=/app.js></script></html>",
         ),
     ),
+    *(
+        (f"VFP-02-{name}", answer(200, f"<title>Thanks</title>{markup}<p>Thank you.</p>", content_type=HTML))
+        for name, markup in (
+            ("response-field", '<input type="hidden" id="g-recaptcha-response" name="g-recaptcha-response">'),
+            ("note", '<p class="g-recaptcha-note">Protected by a captcha</p>'),
+            ("note-of-two-classes", "<p class='small h-captcha-note'>Protected by a captcha</p>"),
+            ("other-attribute", '<p data-class="g-recaptcha">Protected by a captcha</p>'),
+            ("prefixed", '<p class="my-cf-turnstile">Protected by a turnstile</p>'),
+            ("script", "<script>var box = '<div class=\"g-recaptcha\"></div>'</script>"),
+            ("template", "<template><div class='h-captcha'></div></template>"),
+            ("comment", "<!-- <div class=g-recaptcha></div> -->"),
+            ("invisible", '<div id=app></div><div class="g-recaptcha" data-size="invisible"></div>'),
+            ("invisible-bare", "<div data-size=invisible class=h-captcha></div><script src=/app.js></script>"),
+        )
+    ),
     (
         "VFP-03",
         answer(

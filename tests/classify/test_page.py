@@ -14,6 +14,7 @@ from scrapy_resiproxy.classify.page import SMALL, Survey, is_stub, survey, title
     [
         pytest.param(b"<title> Shop </title>", b"shop", id="stripped-and-lower-case"),
         pytest.param(b"<TITLE lang=en>Shop</TITLE>", b"shop", id="upper-case-with-an-attribute"),
+        pytest.param(b"<Title>Shop</Title>", b"shop", id="mixed-case"),
         pytest.param(b"<title>A &amp; B</title>", b"a & b", id="entities"),
         pytest.param(b"<title>&#1044;</title>", b"?", id="letters-of-no-concern"),
         pytest.param(b"<p>no title</p>", b"", id="none"),

@@ -53,6 +53,18 @@ PROXY_ROWS = [
     ("CLS-08-city", answer(502, x_brd_err_code="peer_30030"), TERMINAL, "proxy_config", "proxy"),
     ("CLS-08-timeout", answer(502, x_brd_err_code="target_40020"), TRANSIENT, "proxy_error", "target"),
     ("CLS-08-peer", answer(408, x_brd_err_code="peer_30040"), IDENTITY, "proxy_session_lost", "session"),
+    *(
+        (
+            f"CLS-08-code-and-text-{number}",
+            answer(408, x_brd_err_code=value),
+            IDENTITY,
+            "proxy_session_lost",
+            "session",
+        )
+        for number, value in enumerate(
+            ("peer_30040: no peer", "peer_30040 no peer", "peer_30040; no peer", ["peer_30040", "other"])
+        )
+    ),
     ("CLS-08-reroute", answer(502, x_brd_err_code="client_10120"), TRANSIENT, "proxy_error", "proxy"),
     ("CLS-08-unknown-client", answer(502, x_brd_err_code="client_19999"), TERMINAL, "proxy_config", "proxy"),
     ("CLS-08-unknown-policy", answer(502, x_brd_err_code="policy_29999"), TERMINAL, "proxy_policy", "proxy"),
@@ -121,9 +133,14 @@ def test_the_evidence_names_the_header_and_the_code() -> None:
     assert judge(answer(502, x_brd_err_code="client_10002")).evidence == "x-brd-err-code:client_10002"
 
 
-def test_a_header_that_is_no_code_never_becomes_evidence() -> None:
-    outcome = judge(answer(502, x_brd_err_code="<script>secret</script>"))
+@pytest.mark.parametrize("value", ["<script>secret</script>", "peer_30040<secret", "client secret", "peer" * 20])
+def test_a_header_that_is_no_code_never_becomes_evidence(value: str) -> None:
+    outcome = judge(answer(502, x_brd_err_code=value))
     assert outcome.evidence == "x-brd-err-code:502"
+
+
+def test_the_text_after_a_code_never_becomes_evidence() -> None:
+    assert judge(answer(502, x_brd_err_code="peer_30040: secret")).evidence == "x-brd-err-code:peer_30040"
 
 
 def test_a_vendors_header_means_nothing_without_a_proxy() -> None:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from classify_kit import BEARER, CF_BLOCK, HTML, IDENTITY, JSON, NOW, RATE, TERMINAL, TRANSIENT, answer, judge
+from classify_kit import (
+    AKAMAI,
+    BEARER,
+    CF_BLOCK,
+    CF_PAGE,
+    HTML,
+    IDENTITY,
+    JSON,
+    NOW,
+    RATE,
+    TERMINAL,
+    TRANSIENT,
+    answer,
+    judge,
+)
 from scrapy import Request
 
 from scrapy_resiproxy.classify.classifier import Classifier
@@ -38,6 +52,33 @@ STATUS_ROWS = [
         False,
     ),
     ("CLS-19-unmarked", answer(403, "no"), None, IDENTITY, "forbidden", None, True),
+    *(
+        (
+            f"CLS-19-permission-{type_}",
+            answer(403, '{"code":"no_permission"}', content_type=type_),
+            BEARER,
+            TERMINAL,
+            "permission_denied",
+            None,
+            False,
+        )
+        for type_ in (
+            "application/problem+json",
+            "application/vnd.api+json",
+            "application/hal+json; charset=utf-8",
+            "Application/Problem+JSON",
+            "text/json",
+        )
+    ),
+    (
+        "CLS-19-json-as-text-with-credentials",
+        answer(403, '{"code":"no_permission"}', content_type="text/plain"),
+        BEARER,
+        IDENTITY,
+        "forbidden",
+        None,
+        True,
+    ),
     (
         "CLS-19-html-with-credentials",
         answer(403, "<p>no</p>", content_type=HTML),
@@ -107,6 +148,126 @@ STATUS_ROWS = [
         "server_error",
         None,
         False,
+    ),
+    (
+        "an-apis-own-1004-behind-cloudflare",
+        answer(404, '{"error":1004}', content_type=JSON, server="cloudflare"),
+        None,
+        TERMINAL,
+        "not_found",
+        None,
+        False,
+    ),
+    (
+        "an-apis-own-1015-behind-cloudflare",
+        answer(400, '{"error_code":1015}', content_type=JSON, server="cloudflare"),
+        None,
+        TERMINAL,
+        "bad_request",
+        None,
+        False,
+    ),
+    (
+        "an-apis-own-1010-where-it-asks-for-credentials",
+        answer(401, '{"error_code":1010}', content_type=JSON, server="cloudflare", WWW_Authenticate="Bearer"),
+        None,
+        TERMINAL,
+        "auth_required",
+        None,
+        False,
+    ),
+    (
+        "an-apis-own-1005-where-it-was-sent-credentials",
+        answer(403, '{"error_code":1005}', content_type=JSON, server="cloudflare"),
+        BEARER,
+        TERMINAL,
+        "permission_denied",
+        None,
+        False,
+    ),
+    (
+        "an-apis-own-1020-on-a-bare-403",
+        answer(403, '{"error_code":1020}', content_type=JSON, server="cloudflare"),
+        None,
+        IDENTITY,
+        "forbidden",
+        None,
+        True,
+    ),
+    (
+        "a-page-that-tells-of-error-1004",
+        answer(404, "<h1>Error: 1004</h1> not here", content_type=HTML, server="cloudflare"),
+        None,
+        TERMINAL,
+        "not_found",
+        None,
+        False,
+    ),
+    (
+        "a-page-that-tells-of-error-1015",
+        answer(404, "<p>Error 1015 help", content_type=HTML, server="cloudflare"),
+        None,
+        TERMINAL,
+        "not_found",
+        None,
+        False,
+    ),
+    (
+        "a-page-that-tells-of-cloudflares-1033",
+        answer(404, f"<p>See {CF_PAGE.format(1033)}", content_type=HTML, server="cloudflare"),
+        None,
+        TERMINAL,
+        "not_found",
+        None,
+        False,
+    ),
+    (
+        "mysqls-1015-behind-cloudflare",
+        answer(500, "MySQL Error 1015: cannot lock file", content_type=HTML, server="cloudflare"),
+        None,
+        TRANSIENT,
+        "server_error",
+        None,
+        False,
+    ),
+    (
+        "a-forum-that-tells-of-error-1005",
+        answer(403, "<p>Members only: how to mend Error 1005", content_type=HTML, server="cloudflare"),
+        None,
+        IDENTITY,
+        "forbidden",
+        None,
+        True,
+    ),
+    (
+        "a-401-that-asks-for-credentials-with-a-walls-words",
+        answer(401, AKAMAI, content_type=HTML, WWW_Authenticate="Basic"),
+        None,
+        TERMINAL,
+        "auth_required",
+        None,
+        False,
+    ),
+    *(
+        (f"cloudflares-{code}-{kind}", answer(status, body, content_type=type_), None, class_, reason, None, False)
+        for kind, type_, text in (
+            ("page", HTML, CF_PAGE),
+            ("text", "text/plain", "error code: {}"),
+            ("markdown", "text/markdown", "---\nerror_code: {}\ncloudflare_error: true\n---"),
+            ("json", JSON, '{{"error_code": {}, "cloudflare_error": true}}'),
+            (
+                "problem",
+                "application/problem+json",
+                '{{"type": "https://developers.cloudflare.com/x", "error_code":{}}}',
+            ),
+        )
+        for code, status, class_, reason in (
+            (1004, 409, TRANSIENT, "origin_unreachable"),
+            (1010, 403, IDENTITY, "block_page"),
+            (1015, 429, RATE, "rate_limit_page"),
+            (1033, 530, TRANSIENT, "origin_unreachable"),
+        )
+        for body in (text.format(code),)
     ),
     (
         "cloudflare-fault-unknown-code",

@@ -6,6 +6,9 @@ import re
 from functools import partial
 
 import pytest
+from classify_kit import answer
+from hypothesis import given
+from hypothesis import strategies as st
 from scrapy import Spider
 from scrapy.http import Headers, HtmlResponse, JsonResponse, Response, TextResponse, XmlResponse
 from twisted.internet.defer import Deferred, fail, succeed
@@ -13,6 +16,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from scrapy_resiproxy.classify.check import CheckOfMany
 from scrapy_resiproxy.classify.checks import _MarkupCheck
 from scrapy_resiproxy.classify.combined import _Combined
+from scrapy_resiproxy.classify.counts import declared_count
 from scrapy_resiproxy.classify.reasons import REASONS
 from scrapy_resiproxy.classify.validators import (
     Verdict,
@@ -106,7 +110,78 @@ CHECKS = [
     ("count-range", expect_count("tr", "b"), page("<b>1\u201312 of 900</b>" + "<tr><td>x" * 12), True),
     ("count-undeclared", expect_count("tr", "b"), page("<tr>"), True),
     ("count-grouped", expect_count("tr", "b"), page("<b>1,200 results</b><tr>"), False),
+    ("count-with-a-decimal", expect_count("tr", "b"), page("<b>4.5 stars</b>" + "<tr><td>x" * 4), True),
 ]
+
+
+RANGES = [
+    ("10,001-10,004 of 10,004", 4),
+    ("20.001 - 20.007", 7),
+    ("100,001\u2013100,003", 3),
+    ("1,001-1,050 of 9,000", 50),
+    ("951-1,000", 50),
+    ("1'001 \u2014 1'050", 50),
+    ("1\u2019001 \u2012 1\u2019050", 50),
+    ("1\u202f001\u202f\u2013\u202f1\u202f050 sur 9\u202f000", 50),
+    ("1\u00a0001\u00a0- 1\u00a0050", 50),
+    ("1\u2009001 \u2212 1\u2009050", 50),
+    ("1,000,001-1,000,050", 50),
+    ("Items 1\u201150 of 900", 50),
+    ("1\u201050", 50),
+    ("1\u201450 of 900", 50),
+    ("1~50 / 900", 50),
+    ("\u200e10001\u200f\u2013\u200e10050\u200f", 50),
+    ("Showing 10,001 to 10,050 of 20,000", 50),
+    ("1 \u00e0 50 sur 900", 50),
+    ("51 bis 100 von 900", 50),
+    ("1 - 50 900 results", 50),
+    ("(901-950)", 50),
+]
+"""What a page says of its list, and how many entries it means."""
+
+
+@pytest.mark.parametrize(("declared", "count"), RANGES, ids=[ascii(row[0]) for row in RANGES])
+def test_a_range_is_read_however_its_numbers_are_written(declared: str, count: int) -> None:
+    check = expect_count("tr", "b")
+    assert said(check, page(f"<b>{declared}</b>" + "<tr><td>x" * count)) is OK
+    assert said(check, page(f"<b>{declared}</b>" + "<tr><td>x" * (count - 1))).evidence.endswith(
+        f"{count - 1} of {count}"
+    )
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        pytest.param("10 001 - 10 004 of 10 004", id="plain-spaces"),
+        pytest.param("951 - 1 000", id="a-plain-space-at-the-end"),
+        pytest.param("10 001 to 10 004", id="plain-spaces-and-a-word"),
+        pytest.param("51 ile 100 / 900", id="an-unknown-word"),
+        pytest.param("10001...10004 (10004)", id="an-unknown-sign"),
+        pytest.param("2026-01-01", id="a-date"),
+        pytest.param("01-12-2026", id="a-date-the-other-way"),
+        pytest.param("50-1", id="backwards"),
+        pytest.param("No results", id="no-number"),
+    ],
+)
+def test_a_range_that_may_be_misread_refuses_nothing(declared: str) -> None:
+    assert said(expect_count("tr", "b"), page(f"<b>{declared}</b><tr><td>x")) is OK
+
+
+@given(st.text("019.,-\u2013 \u00a0to/", max_size=40))
+def test_no_text_that_counts_makes_it_raise(declared: str) -> None:
+    count = declared_count(declared)
+    assert count is None or count >= 0
+
+
+def test_nor_does_a_number_of_thousands_of_digits() -> None:
+    assert said(expect_count("tr", "b"), page(f"<b>{'9' * 5000}</b>")).reason == "validator_transient"
+
+
+@given(start=st.integers(0, 2_000_000), rows=st.integers(1, 30), mark=st.sampled_from(",.'\u2019\u00a0\u202f"))
+def test_the_size_of_the_numbers_does_not_count(start: int, rows: int, mark: str) -> None:
+    first, last = (f"{number:,}".replace(",", mark) for number in (start, start + rows - 1))
+    response = page(f"<b>{first} - {last} of {last}</b>" + "<tr><td>x" * rows)
+    assert said(expect_count("tr", "b"), response) is OK
 
 
 @pytest.mark.parametrize(("check", "response", "good"), [row[1:] for row in CHECKS], ids=[row[0] for row in CHECKS])
@@ -152,8 +227,38 @@ def test_what_is_no_text_passes_unseen(check) -> None:
 @pytest.mark.parametrize(
     "check", [has_css("h1"), has_xpath("//h1"), min_items("li", 1), expect_count("li", "b")], ids=repr
 )
-def test_json_passes_the_checks_of_elements_unseen(check) -> None:
-    assert said(check, DATA) is OK
+@pytest.mark.parametrize(
+    "type_",
+    [
+        "application/json",
+        "application/problem+json",
+        "application/vnd.api+json",
+        "application/octet-stream",
+        "text/javascript",
+        "text/plain",
+        None,
+    ],
+)
+@pytest.mark.parametrize("body", ['{"a": 1}', " [1]", "[" * 50_000 + "]" * 50_000], ids=["object", "list", "deep"])
+def test_json_passes_the_checks_of_elements_unseen(check, body: str, type_: str | None) -> None:
+    response = answer(200, body, **({"content_type": type_} if type_ else {}))
+    assert isinstance(response, TextResponse)
+    assert said(check, response) is OK
+
+
+@pytest.mark.parametrize("check", [has_css("h1"), has_xpath("//h1"), min_items("li", 1)], ids=repr)
+@pytest.mark.parametrize("body", ["<p>x", "", "a,b", "cb({})", "42", "[x](/y)"])
+def test_a_text_that_is_no_json_is_looked_into(check, body: str) -> None:
+    assert said(check, answer(200, body, content_type="text/plain")).reason == "soft_block"
+
+
+def test_json_that_says_so_may_be_a_number() -> None:
+    assert said(has_css("h1"), answer(200, "42", content_type="application/problem+json")) is OK
+
+
+def test_json_too_deep_to_read_has_no_path() -> None:
+    response = JsonResponse(URL, body=b"[" * 100_000 + b"]" * 100_000)
+    assert said(json_has("a"), response).reason == "soft_block"
 
 
 BAD_ARGUMENTS = [

@@ -48,6 +48,15 @@ WALL_ROWS = [
         "challenge",
         "bm-verify",
     ),
+    *(
+        (
+            f"CLS-22-{equiv}",
+            answer(200, f'<META HTTP-EQUIV="{equiv}" CONTENT="5; URL=/x?bm-verify=T">', content_type=HTML),
+            "challenge",
+            "bm-verify",
+        )
+        for equiv in ("REFRESH", "Refresh")
+    ),
     ("CLS-25-marker", answer(503, "<title>Just a moment...</title>"), "challenge", "title:Just a moment..."),
     ("CLS-35", answer(429, "<script src=/149e/ips.js></script>", x_kpsdk_ct="abc"), "challenge", "x-kpsdk-ct"),
     ("CLS-35-other-header", answer(403, x_kpsdk_r="abc"), "challenge", "x-kpsdk-r"),
@@ -94,6 +103,15 @@ WALL_ROWS = [
         "challenge",
         "sgcaptcha",
     ),
+    *(
+        (
+            f"VFN-06-{equiv}",
+            answer(200, f'<META HTTP-EQUIV="{equiv}" CONTENT="0;/.well-known/sgcaptcha/">', content_type=HTML),
+            "challenge",
+            "sgcaptcha",
+        )
+        for equiv in ("REFRESH", "Refresh")
+    ),
     ("VFN-07", answer(202, x_amzn_waf_action="challenge"), "challenge", "x-amzn-waf-action"),
     (
         "VFN-08",
@@ -116,6 +134,21 @@ WALL_ROWS = [
         answer(200, "<style>" + "x" * 6000 + "</style><title>Just a moment...</title>" + FILL, content_type=HTML),
         "challenge",
         "title:Just a moment...",
+    ),
+    (
+        "VFN-16-mixed-case",
+        answer(200, "<Title>Just a moment...</Title>", content_type=HTML),
+        "challenge",
+        "title:Just a moment...",
+    ),
+    *(
+        (
+            f"VFN-16-{charset}",
+            answer(status, f"\ufeff<html><title>Just a moment...</title>{FILL}".encode(charset), content_type=HTML),
+            "challenge",
+            "title:Just a moment...",
+        )
+        for status, charset in ((200, "utf-16-le"), (200, "utf-16-be"), (403, "utf-16-le"))
     ),
     (
         "cf-attention",
@@ -278,6 +311,20 @@ WALL_ROWS = [
         "challenge",
         "widget:cf-turnstile",
     ),
+    *(
+        (f"{name}-stub", answer(200, f"<html><form>{element}</form></html>"), "challenge", f"widget:{name}")
+        for name, element in (
+            ("g-recaptcha", "<div class=g-recaptcha data-sitekey=x></div>"),
+            ("h-captcha", "<DIV CLASS='big H-Captcha' data-sitekey=x></DIV>"),
+            ("cf-turnstile", '<div data-sitekey="x"\nid = "cf-turnstile"></div>'),
+        )
+    ),
+    (
+        "recaptcha-at-429",
+        answer(429, f"<html><div class='g-recaptcha'></div>{FILL}</html>"),
+        "challenge",
+        "widget:g-recaptcha",
+    ),
     (
         "hcaptcha-at-429",
         answer(429, "<html><script src='https://hcaptcha.com/1/api.js'></script></html>"),
@@ -304,6 +351,27 @@ def test_a_wall_is_identity_on_any_status(response, reason, evidence) -> None:
 @pytest.mark.parametrize("status", [200, 202, 403, 429, 503])
 def test_the_challenge_header_counts_on_every_status(status: int) -> None:
     assert judge(answer(status, cf_mitigated="Challenge ")).reason == "challenge"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(["challenge", "block"], id="first-line"),
+        pytest.param(["block", "challenge"], id="last-line"),
+        pytest.param(["block, Challenge"], id="in-a-list"),
+    ],
+)
+def test_the_challenge_header_counts_among_others(lines: list[str]) -> None:
+    assert judge(answer(429, cf_mitigated=lines)).reason == "challenge"
+
+
+@pytest.mark.parametrize(
+    "element",
+    ["<input type=hidden id=g-recaptcha-response>", "<p class='g-recaptcha-note'>Protected.</p>"],
+    ids=["response-field", "note"],
+)
+def test_what_is_only_named_like_a_widget_leaves_a_refusal_what_it_is(element: str) -> None:
+    assert judge(answer(429, f"<html>{element}Too fast</html>", content_type=HTML)).reason == "too_many_requests"
 
 
 def test_a_widget_on_a_403_is_weak_for_every_page_of_the_site_may_hold_it() -> None:

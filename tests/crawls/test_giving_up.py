@@ -129,3 +129,56 @@ def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_jo
     written = {letter["request"]["url"] for letter in first.letters}
     assert {page["url"] for page in second.good} | written >= set(pages(30))
     assert len(written) <= 5
+
+
+ANSWERS = """
+from scrapy.http import HtmlResponse
+
+class Site:
+    # /item/N answers as the N-th of these, always.
+    answers = [
+        (200, {"cf-mitigated": "challenge"}, {"handle_httpstatus_all": True}),
+        (407, {}, {"handle_httpstatus_list": [407]}),
+        (502, {"x-brd-err-code": "peer_30040"}, {"handle_httpstatus_list": [502]}),
+        (503, {"X-Squid-Error": "ERR_DNS_FAIL 0"}, {"handle_httpstatus_list": [503]}),
+        (404, {"cf-mitigated": "challenge"}, {}),
+        (500, {}, {"handle_httpstatus_list": [500]}),
+        (404, {}, {}),
+    ]
+    lazy = False
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    async def close(self):
+        pass
+
+    async def download_request(self, request):
+        status, headers, _ = self.answers[int(request.url[-1])]
+        return HtmlResponse(request.url, status=status, headers=headers, body=b"<html></html>", request=request)
+
+class AnswersSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta=dict(Site.answers[int(url[-1])][2]), **kwargs)
+"""
+
+
+def test_only_what_the_spider_gets_to_handle_makes_no_letter(day: Any) -> None:
+    with day("ok") as today:
+        crawled = today.crawl(
+            pages(7),
+            {
+                "DOWNLOAD_HANDLERS": {"http": "spider_under_test.Site"},
+                "RESIPROXY_CIRCUIT_CONSECUTIVE": 1000,
+                "RESIPROXY_CIRCUIT_MIN_REQUESTS": 1000,
+                "RETRY_TIMES": 1,
+            },
+            spider=ANSWERS,
+            name="AnswersSpider",
+        )
+    number = {url: n for n, url in enumerate(pages(7))}
+    assert [number[page["url"]] for page in crawled.pages] == [5]
+    assert sorted(number[letter["request"]["url"]] for letter in crawled.letters) == [0, 1, 2, 3, 4]
+    said = {number[error["url"]]: error["error"] for error in crawled.errors}
+    assert said == {0: "SoftBlock", 1: "ProxyRefused", 2: "SoftBlock", 3: "SoftBlock", 4: "HttpError", 6: "HttpError"}

@@ -98,6 +98,19 @@ def test_without_a_job_everything_sent_once_is_a_letter(day: Any) -> None:
     assert "never sent and are not kept" in crawled.log
 
 
+def test_a_letter_of_a_stopped_crawl_tells_how_long_the_server_wanted_to_be_left_alone(day: Any) -> None:
+    with day("down:how=429,retry_after=200") as today:
+        running = today.start(pages(3), PATIENT)
+        run_until(running, today, 1)
+        # What is on its way is answered, and judged, before the crawl ends.
+        running.send(signal.SIGTERM)
+        crawled = running.wait()
+    assert crawled.letters
+    for letter in crawled.letters:
+        assert (letter["reason"], letter["class"]) == ("shutdown", "rate")
+        assert letter["not_before"] > letter["time"]
+
+
 def test_retries_that_fall_due_during_a_slow_shutdown_are_letters(day: Any) -> None:
     with day({"shop.example": "flaky:p=1", "slow.example": "ok:latency=3"}) as today:
         running = today.start(

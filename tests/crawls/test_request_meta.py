@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from days import pages
+import pytest
+from days import VALIDATED, pages
 
 from scrapy_resiproxy.components.wishes import WISHES
 
@@ -38,15 +39,18 @@ def test_the_story_of_a_page_tells_every_attempt(day: Any) -> None:
     assert len({page["story"]["key"] for page in crawled.good}) == 3
 
 
-def test_nothing_of_ours_is_left_in_the_meta(day: Any) -> None:
+@pytest.mark.parametrize("behaviour", ["flaky:p=0.5", "softblock:pages=2", "redirect:pages=2"])
+def test_nothing_of_ours_is_left_in_the_meta(day: Any, behaviour: str) -> None:
     more = """
     def parse(self, response):
         yield from super().parse(response)
-        left = [key for key in response.meta if key.startswith("_resiproxy") or key in ("proxy", "cookiejar")]
+        ours = ("proxy", "cookiejar", "dont_cache")
+        left = [key for key in response.meta if key.startswith("_resiproxy") or key in ours]
         self.note("left", keys=left, errback=response.request.errback.__name__, filtered=response.request.dont_filter)
 """
-    with day("flaky:p=0.5") as today:
-        crawled = today.crawl(pages(20), **spider(more=more))
+    with day(behaviour) as today:
+        crawled = today.crawl(pages(20), {**FREE_RETRIES, **VALIDATED}, **spider(more=more))
+        assert today.lab.summary()["requests"] > 20
     left = [note for note in crawled.notes if note["kind"] == "left"]
     assert len(left) == 20
     assert {(tuple(note["keys"]), note["errback"], note["filtered"]) for note in left} == {((), "failed", False)}

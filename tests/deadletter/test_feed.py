@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -131,8 +132,11 @@ def test_writers_do_not_cut_each_others_lines(tmp_path, letter):
         ("file", "file", None),
         ("folder/x", "folder", "{}/folder is no regular file"),
         ("file", "file/feed.jsonl", "{}/file is no folder"),
+        ("file", "file/new/folder/feed.jsonl", "{}/file is no folder"),
+        ("", f"{'x' * 300}/feed.jsonl", f"{{}}/{'x' * 300}: File name too long"),
+        ("", f"{'x' * 300}.jsonl", f"{{}}/{'x' * 300}.jsonl: File name too long"),
     ],
-    ids=["a new file", "new folders", "a file", "a folder", "below a file"],
+    ids=["a new file", "new folders", "a file", "a folder", "below a file", "far below a file", "folder", "name"],
 )
 def test_check_writable_says_why_not(make, path, message, tmp_path):
     if make:
@@ -140,18 +144,31 @@ def test_check_writable_says_why_not(make, path, message, tmp_path):
         (tmp_path / make).write_text("")
     said = DeadLetterFeed.check_writable(tmp_path / path)
     assert said == (message and message.format(tmp_path))
-    assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(
-    ("exists", "message"), [(True, "{0}/feed is not writable"), (False, "the folder {0} is not writable")]
-)
-def test_check_writable_asks_for_the_right_to_write(exists, message, tmp_path, monkeypatch):
+def test_check_writable_leaves_no_new_file_and_no_mark_on_an_old_one(tmp_path):
+    DeadLetterFeed.check_writable(tmp_path / "new" / "feed.jsonl")
+    assert list((tmp_path / "new").iterdir()) == []
+    old = tmp_path / "old.jsonl"
+    old.write_text("{}")
+    DeadLetterFeed.check_writable(old)
+    assert old.read_text() == "{}"
+
+
+@pytest.mark.skipif(not Path("/proc/self/mounts").exists(), reason="Linux")
+def test_check_writable_tries_for_root_has_every_right_on_paper():
+    assert DeadLetterFeed.check_writable("/proc/new/feed.jsonl") == "/proc/new: No such file or directory"
+    assert str(DeadLetterFeed.check_writable("/proc/self/new.jsonl")).startswith("/proc/self/new.jsonl: ")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("exists", [True, False])
+def test_check_writable_asks_for_the_right_to_write(exists, tmp_path):
     path = tmp_path / "feed"
     if exists:
-        path.write_text("")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert DeadLetterFeed.check_writable(path) == message.format(tmp_path)
+        path.touch(0o400)
+    tmp_path.chmod(0o500)
+    assert DeadLetterFeed.check_writable(path) == f"{path}: Permission denied"
 
 
 HOLD = """

@@ -106,7 +106,7 @@ def test_an_unknown_target_is_not_remembered_because_somebody_looked():
     governor, now = bench.governor, bench.now
     assert governor.peek("a", now) is None
     assert governor.given_up("a", now) is None
-    assert governor.healthy("a", now)
+    assert not governor.healthy("a", now), "it has not shown yet that it is"
     assert governor.tail_open("a", now)
     assert not governor.still("a", now)
     assert governor.pace("a") is None
@@ -1013,8 +1013,10 @@ def test_no_probe_goes_to_a_held_target():
     assert bench.governor.tail_open("a", 1100.0)
 
 
-def test_a_recovering_target_has_no_tail_yet():
+def test_the_tail_of_a_recovering_target_goes_one_by_one():
     bench = Bench().trip().recovering()
+    assert bench.governor.tail_open("a", bench.now)
+    bench.permit()
     assert not bench.governor.tail_open("a", bench.now)
     assert bench.governor.tail_open("a", bench.now + 60.0)
 
@@ -1119,6 +1121,8 @@ def test_a_target_is_healthy_while_few_fail():
     for _ in range(4):
         bench.many(3, UNAVAILABLE).one()
     assert not healthy("a", bench.now)
+    assert not healthy("b", bench.now), "nobody knows"
+    bench.one(target="b")
     assert healthy("b", bench.now)
     bench.trip("b")
     assert not healthy("b", bench.now)

@@ -181,6 +181,16 @@ async def socks_is_refused_and_never_sent_a_connect(lab):
     assert not lab.proxy.open
 
 
+async def https_through_an_https_proxy_is_refused_and_never_dialled(lab):
+    handler = lab.handler()
+    for scheme in ("https", "HTTPS"):
+        error = await lab.fails(handler, proxy=f"{scheme}://127.0.0.1:{lab.proxy.port}")
+        assert isinstance(error, NotSupported)
+        assert "https proxy" in str(error)
+    assert lab.proxy.connects == []
+    assert not lab.proxy.open
+
+
 async def a_refusal_keeps_status_headers_and_phase(lab):
     handler = lab.handler()
     lab.proxy.answer = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\n\r\nbody"
