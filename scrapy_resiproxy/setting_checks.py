@@ -146,7 +146,7 @@ def proxies(value: Any) -> str | tuple[str, ...] | None:
     if "://" not in str(value) and _is_file(Path(value)):
         return _lines(Path(value))
     if isinstance(value, Path) or _looks_like_a_path(value):
-        raise ValueError(f"{PROXIES}; it looks like a path, and there is no such file (asked in {Path.cwd()})")
+        raise ValueError(f"{PROXIES}; it looks like a path, and there is no such file (looked for in {Path.cwd()})")
     return value
 
 
