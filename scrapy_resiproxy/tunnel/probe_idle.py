@@ -103,8 +103,9 @@ def measure_silence(open_line: Opener, longest: float, patience: float, wait: Wa
         end - start if by is not None else None,
         by,
         first.promised,
-        alive_after=max((age for age, alive in results if alive), default=0.0),
-        dead_after=min((age for age, alive in results if alive is False), default=None),
+        alive_after=max((age for age, alive, _ in results if alive), default=0.0),
+        # Where the end of one tunnel was seen, a trial that saw its own end met the same a moment earlier.
+        dead_after=min((age for age, alive, ended in results if alive is False and not (by and ended)), default=None),
     )
 
 
@@ -117,23 +118,24 @@ def _watch(line: Line, longest: float, wait: Wait) -> tuple[str | None, float]:
     return by, end
 
 
-def _trial(open_line: Opener, age: float, patience: float, wait: Wait) -> tuple[float, bool | None]:
+def _trial(open_line: Opener, age: float, patience: float, wait: Wait) -> tuple[float, bool | None, bool]:
     """Try a tunnel after *age* seconds of silence.
 
-    The seconds that it was silent, which are more on a busy machine, and whether it worked; None when there was no
-    trial, or when the tunnel had been closed by then: that is no silent drop.
+    The seconds that it was silent, which are more on a busy machine; whether it worked, None when there was no trial or
+    when the tunnel had been closed by then: that is no silent drop; and whether its end was seen.
     """
     try:
         line = open_line()
     except StageFailed:
-        return age, None
+        return age, None, False
     start = wait.clock()
     try:
         called_off = wait.pause(age)
         silent = wait.clock() - start
         if called_off or line.wait_for_end(0) is not None:
-            return silent, None
-        return silent, line.alive(patience)
+            return silent, None, not called_off
+        alive = line.alive(patience)
+        return silent, alive, not alive and line.wait_for_end(0) is not None
     finally:
         line.close()
 

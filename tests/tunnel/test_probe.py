@@ -280,10 +280,13 @@ class Timeless(Wait):
 
 @dataclass
 class Scripted:
-    """A tunnel whose other side closes it at a time, drops it silently after so long a silence, or at a time."""
+    """A tunnel whose other side closes it at a time, or under the first trial from a time on; or drops it silently after
+    so long a silence, or at a time.
+    """
 
     wait: Timeless
     closes: float | None = None
+    closes_under_trial: float = float("inf")
     drops: float = float("inf")
     dies: float = float("inf")
     promised: float | None = None
@@ -299,6 +302,8 @@ class Scripted:
 
     def alive(self, patience):
         now = self.wait.clock()
+        if now >= self.closes_under_trial:
+            self.closes = now
         closed = self.closes is not None and now >= self.closes
         lives = not closed and now - self.spoke < self.drops and now < self.dies
         self.spoke = now
@@ -347,6 +352,14 @@ class TestScriptedSilence:
     def test_tunnels_that_are_closed_a_little_before_the_watched_one_are_not_dropped_silently(self):
         found, _ = scripted({"closes": 8.3}, {"closes": 8.0})
         assert (found.timeout, found.dead_after, found.dropped_silently) == (8.3, None, False)
+
+    def test_tunnels_that_are_closed_as_they_are_tried_are_not_dropped_silently(self):
+        found, _ = scripted({"closes": 8.3}, {"closes_under_trial": 8.0})
+        assert (found.timeout, found.dead_after, found.dropped_silently) == (8.3, None, False)
+
+    def test_tunnels_that_close_only_when_they_are_used_are_dropped_silently(self):
+        found, _ = scripted({"closes_under_trial": 10.0})
+        assert (found.dead_after, found.dropped_silently) == (pytest.approx(10.8), True)
 
     def test_progress_is_shown(self):
         _, wait = scripted({}, longest=3.0)
