@@ -19,7 +19,7 @@ from scrapy_resiproxy.components.browser import has_own_proxy, in_browser
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
 from scrapy_resiproxy.components.endings import Endings, last_outcome
 from scrapy_resiproxy.components.events import Events
-from scrapy_resiproxy.components.flow import again, host_of, state_of
+from scrapy_resiproxy.components.flow import again, host_of, state_of, strip_for_good
 from scrapy_resiproxy.components.judging import Judge
 from scrapy_resiproxy.components.rescheduler import Rescheduler
 from scrapy_resiproxy.components.verdicts import Verdicts
@@ -129,6 +129,8 @@ class Crawl:
         """The attempt ended without a judgement: somebody else ignored or cancelled it."""
         self.events.cancel(flight)
         self.rescheduler.finish(flight.state, flight.target)
+        # Its errback may send it again, and should not send our session with it.
+        strip_for_good(request, flight.state)
         request.meta.pop(META_STATE, None)
 
     def ignored_elsewhere(self, request: Request, flight: Flight, error: BaseException | None) -> None:
@@ -229,6 +231,17 @@ class Crawl:
         target = self.runtime.target_of(source, host_of(source))
         return Waiting(state["id"], again(source, sent), target, self.runtime.now(), "hop", sent["sent"])
 
+    def _bury_at_end(self, entry: Waiting[Request], state: State) -> None:
+        not_before = self.runtime.wall_at(entry.due) if entry.reason == "told" else None
+        outcome = last_outcome(state)
+        try:
+            self.office.bury(
+                entry.request, "shutdown", target=entry.target, outcome=outcome, state=state, not_before=not_before
+            )
+        except Exception:
+            # One that cannot be described must not cost the others their letters.
+            logger.exception("No dead letter could be written of %s", entry.request)
+
     def _bury_waiting(self, waiting: list[Any]) -> None:
         left = [request for queue in self.runtime.queues for request in queue.drain()]
         hops = [request for request in left if (state_of(request) or {}).get("hop")]
@@ -237,14 +250,7 @@ class Crawl:
         for entry in entries.values():
             state = state_of(entry.request)
             if entry.sent and state is not None:
-                self.office.bury(
-                    entry.request,
-                    "shutdown",
-                    target=entry.target,
-                    outcome=last_outcome(state),
-                    state=state,
-                    not_before=self.runtime.wall_at(entry.due) if entry.reason == "told" else None,
-                )
+                self._bury_at_end(entry, state)
             elif not self._taken_back(entry.request):
                 self.unsent += 1
         self.unsent += sum(state_of(request) is None for request in left)

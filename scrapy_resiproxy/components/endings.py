@@ -176,8 +176,11 @@ class Endings:
         return error
 
     def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
-        """The end of a request that could not wait in place any longer."""
-        self.rescheduler.finish(state, self.runtime.target_of(request, host_of(request)))
+        """The end of a request that cannot wait in place, or not any longer."""
+        target = self.runtime.target_of(request, host_of(request))
+        if not request.url.endswith("/robots.txt"):
+            self.office.bury(request, "circuit_open", target=target, outcome=last_outcome(state), state=state)
+        self.end(request, state, target, story_of(state.get("log", ())))
         return CircuitOpen(f"held ({hold.reason}) for too long to wait in place: {request}")
 
 

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+KNOWN_TO_LAST = frozenset({"told", "circuit"})
+"""Why a target is held that is held until then, whatever happens there."""
+
 BACK_TO_SCHEDULER = 0.5
 """Seconds after which a held request that cannot be parked is given back to its scheduler."""
 
@@ -189,7 +192,9 @@ class ResiproxyMiddleware:
         refusal: Hold | None = hold
         while refusal is not None:
             now, engine = self.runtime.now(), self.runtime.engine
-            if now >= deadline or engine is None or not engine.running:
+            # One that is held for longer than it may wait need not hold its place until then.
+            vain = not scheduled and refusal.reason in KNOWN_TO_LAST and refusal.until > deadline
+            if now >= deadline or vain or engine is None or not engine.running:
                 if scheduled:
                     return again(request, state)
                 raise self.crawl.endings.not_sent(request, state, refusal)

@@ -64,7 +64,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._holds: list[tuple[float, str]] = []
         self._kept_slots: set[str] = set()
         # SQLite queues (Scrapy 2.19) survive a kill by themselves.
-        survives = "sqlite" in downstream_queue_cls.__name__.lower()
+        survives = any("sqlite" in cls.__name__.lower() for cls in downstream_queue_cls.__mro__)
         if key and self._runtime is not None and self._runtime.was_killed and not survives:
             _put_aside(Path(key))
             slot_startprios = None

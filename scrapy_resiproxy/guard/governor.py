@@ -56,7 +56,7 @@ class Governor:
         self._events: list[GuardEvent] = []
         self._gates = Gates(settings, rng, overrides or {}, self._events)
         self._targets, self._endpoints = self._gates.targets, self._gates.endpoints
-        self._outage = OutageWatch()
+        self._outage = OutageWatch(settings.target_give_up)
         self._all = Ring(settings.budget_window, 3)
         self._all_rule = Rule.of(settings.budget_global_ratio, settings.budget_global_min_retries)
 

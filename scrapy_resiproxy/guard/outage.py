@@ -24,11 +24,16 @@ class OutageWatch:
     Each target is counted in the tick of its last answer, which its gate remembers.
     """
 
-    __slots__ = ("_active", "_counts", "_failing", "_next_canary", "_tick", "ours")
+    __slots__ = ("_active", "_believed", "_counts", "_failing", "_longest", "_next_canary", "_since", "_tick", "ours")
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float) -> None:
         self.ours = False
-        """Whether so many targets are out of reach that it must be our own network; the first answer ends it."""
+        """Whether so many targets are out of reach that it must be our own network. The first answer ends it; and after
+        *longest* seconds it is believed no more, until there is one: perhaps all that is left to ask is dead.
+        """
+        self._longest = longest
+        self._since = 0.0
+        self._believed = True
         self._tick = 0
         self._counts = [0] * SPAN
         self._active = 0
@@ -42,15 +47,19 @@ class OutageWatch:
         if unreachable:
             failing[target] = now
             failing.move_to_end(target)
-        elif self.ours:
-            self.ours = False
-            failing.clear()
-        elif failing:
-            failing.pop(target, None)
+        else:
+            self._believed = True
+            if self.ours:
+                self.ours = False
+                failing.clear()
+            elif failing:
+                failing.pop(target, None)
         while failing and next(iter(failing.values())) < now - LOOKS_BACK:
             failing.popitem(last=False)
-        if unreachable and self._active >= TARGETS_NEEDED and 2 * len(failing) >= self._active:
-            self.ours = True
+        if self.ours:
+            self.ours = self._believed = now - self._since < self._longest
+        elif unreachable and self._believed and self._active >= TARGETS_NEEDED and 2 * len(failing) >= self._active:
+            self.ours, self._since = True, now
 
     def _count(self, gate: OpenGate, now: float) -> None:
         tick = int(now * TICKS)

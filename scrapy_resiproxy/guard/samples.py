@@ -51,10 +51,15 @@ def refuses_plan(outcome: Outcome) -> bool:
 
 
 def is_unreachable(outcome: Outcome) -> bool:
-    """Whether it may be our own network that failed."""
-    return outcome.class_ is OutcomeClass.TRANSIENT and (
-        outcome.blame is Blame.LOCAL or (outcome.blame is Blame.TARGET and outcome.reason in UNREACHABLE)
-    )
+    """Whether it may be our own network that failed. Not where somebody refused the connection, who is there and so is
+    the way to him; nor where a proxy said that there is no such name.
+    """
+    if outcome.class_ is not OutcomeClass.TRANSIENT:
+        return False
+    if outcome.blame is Blame.TARGET:
+        by_proxy = outcome.reason == "dns_not_found" and not outcome.weak
+        return outcome.reason in UNREACHABLE and outcome.reason != "connect_refused" and not by_proxy
+    return outcome.blame is Blame.LOCAL
 
 
 def sample_of(outcome: Outcome, *, fresh: bool) -> Sample:

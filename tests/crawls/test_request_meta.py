@@ -232,3 +232,45 @@ def test_a_mistake_in_the_meta_is_one_line_and_costs_nobody_else_anything(day: A
         (key,) = meta
         assert f"meta[{key!r}]" in said[url]
         assert len([line for line in crawled.lines("ERROR") if f"<GET {url}>" in line and key in line]) == 1
+
+
+def test_what_another_middleware_ignored_carries_no_session_of_ours(day: Any) -> None:
+    source = """
+class Ignores:
+    def process_request(self, request, spider=None):
+        from scrapy.exceptions import IgnoreRequest
+        raise IgnoreRequest("not today")
+
+class IgnoredSpider(ProbeSpider):
+    def failed(self, failure):
+        request = failure.request
+        ours = ("proxy", "_auth_proxy", "cookiejar", "_resiproxy")
+        self.note("left", keys=[key for key in request.meta if key in ours], headers=str(request.headers))
+"""
+    settings = {"DOWNLOADER_MIDDLEWARES": {"spider_under_test.Ignores": 900}}
+    with day("ok") as today:
+        crawled = today.crawl(pages(3), settings, spider=source, name="IgnoredSpider")
+    left = [note for note in crawled.notes if note["kind"] == "left"]
+    assert len(left) == 3
+    assert all(note["keys"] == [] and "Proxy-Authorization" not in note["headers"] for note in left)
+
+
+def test_what_cannot_wait_in_place_is_refused_at_once_and_kept(day: Any) -> None:
+    source = """
+class InlineSpider(ProbeSpider):
+    async def parse(self, response):
+        for number in range(2):
+            try:
+                await self.crawler.engine.download_async(Request(f"http://busy.example/item/{number}"))
+            except Exception as error:
+                self.note("refused", error=type(error).__name__)
+        yield {}
+"""
+    # Whoever waited in place for these would outlast this test.
+    settings = {"RESIPROXY_INLINE_WAIT_MAX": 200}
+    with day({"shop.example": "ok", "busy.example": "down:how=429,retry_after=250"}) as today:
+        crawled = today.crawl(pages(1), settings, spider=source, name="InlineSpider")
+        assert today.lab.summary()["hosts"]["busy.example"]["requests"] == 1
+    refused = [note["error"] for note in crawled.notes if note["kind"] == "refused"]
+    assert refused == ["CircuitOpen"]
+    assert [letter["request"]["url"][-6:] for letter in crawled.letters] == ["item/0", "item/1"]

@@ -22,7 +22,7 @@ from scrapy_resiproxy.settings import GuardSettings
 
 UNAVAILABLE = Outcome(OutcomeClass.TRANSIENT, "unavailable")
 TIMEOUT = Outcome(OutcomeClass.TRANSIENT, "timeout")
-NO_NAME = Outcome(OutcomeClass.TRANSIENT, "dns_not_found")
+NO_NAME = Outcome(OutcomeClass.TRANSIENT, "dns_not_found", weak=True)
 NO_NETWORK = Outcome(OutcomeClass.TRANSIENT, "network_down", Blame.LOCAL)
 NOT_FOUND = Outcome(OutcomeClass.TERMINAL, "not_found")
 REFUSED = Outcome(OutcomeClass.IDENTITY, "challenge", Blame.SESSION)

@@ -16,7 +16,7 @@ class Watch(OutageWatch):
     """With targets that are known by name."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(longest=900.0)
         self.gates = {}
 
     def note(self, target, now, *, unreachable):
@@ -113,3 +113,17 @@ def test_the_first_answer_ends_it_and_a_single_failure_does_not_bring_it_back():
     assert not watch.ours
     watch.note("t4", now + 0.6, unreachable=True)
     assert not watch.ours
+
+
+def test_an_outage_is_believed_for_so_long_and_then_not_again_before_an_answer():
+    watch, now = watched(12, 12)
+    for second in range(1, 900):
+        watch.note(f"t{second % 12}", now + second, unreachable=True)
+        assert watch.ours
+    for second in range(900, 1000):
+        watch.note(f"t{second % 12}", now + second, unreachable=True)
+        assert not watch.ours
+    watch.note("t0", now + 1000, unreachable=False)
+    for number in range(12):
+        watch.note(f"t{number}", now + 1000, unreachable=True)
+    assert watch.ours

@@ -280,8 +280,8 @@ class Timeless(Wait):
 
 @dataclass
 class Scripted:
-    """A tunnel whose other side closes it at a time, or under a trial from a time on; or drops it silently after so long
-    a silence, or at a time.
+    """A tunnel whose other side closes it at a time, or under a trial from a time on; or drops it silently after so
+    long a silence, or at a time.
     """
 
     wait: Timeless
