@@ -151,6 +151,15 @@ class Tally:
         if type(first) is AllCounts:
             first.last_first = now
 
+    def recalled(self, target: str, *, retry: bool) -> None:
+        """One that was counted as departed never came to the wire: the cache had it, or somebody ignored it."""
+        if retry:
+            for counts in self.both(target):
+                counts.retries -= 1
+            return
+        self.total.firsts -= 1
+        self._known(target).firsts -= 1
+
     def judged(self, target: str, outcome: Outcome, size: int, *, fresh: bool) -> None:
         """Count one judged attempt, whose body had *size* bytes."""
         if not outcome.ok:

@@ -127,7 +127,10 @@ class Crawl:
 
     def abandon(self, request: Request, flight: Flight) -> None:
         """The attempt ended without a judgement: somebody else ignored or cancelled it."""
-        self.events.cancel(flight)
+        if flight.status is None:
+            self.events.recall(flight)
+        else:
+            self.events.cancel(flight)
         self.rescheduler.finish(flight.state, flight.target)
         # Its errback may send it again, and should not send our session with it.
         strip_for_good(request, flight.state)

@@ -45,6 +45,12 @@ class Events:
             self.runtime.governor.cancel(flight.permit, self.runtime.now())
             self.take(flight.target)
 
+    def recall(self, flight: Flight) -> None:
+        """The attempt never came to the wire."""
+        if flight.permit is not None:
+            self.runtime.tally.recalled(flight.target, retry=flight.permit.retry)
+            self.cancel(flight)
+
     def take(self, target: str) -> None:
         """Deal with what has happened since the last call; *target* is the one that moved last."""
         runtime = self.runtime

@@ -74,7 +74,7 @@ class Verdicts:
         if not cached:
             self._report(flight, outcome)
         else:
-            self.events.cancel(flight)
+            self.events.recall(flight)
         if self.events.heard(signals.outcome_classified):
             self._announce(request, outcome, response)
         if self.observing:

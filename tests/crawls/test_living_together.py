@@ -169,6 +169,16 @@ def test_a_cached_block_page_is_fetched_again(day: Any) -> None:
     assert "canary" not in second.text_of_all_files()
 
 
+def test_what_the_cache_had_is_no_request(day: Any) -> None:
+    settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "cache"}
+    with day("ok") as today:
+        first = today.crawl(pages(5), settings)
+        second = today.crawl(pages(8), settings)
+        assert today.lab.summary()["requests"] == 8
+    assert first.stats["resiproxy/request_count"] == 5
+    assert second.stats["resiproxy/request_count"] == second.stats["resiproxy/valid_count"] == 3
+
+
 def test_the_cache_holds_no_credentials(day: Any) -> None:
     with day("ok", password="canary-pa55") as today:
         crawled = today.crawl(pages(3), {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": "cache", "JOBDIR": "job"})

@@ -299,3 +299,19 @@ def test_a_feed_of_ones_own_that_cannot_be_made_stops_the_crawl_for_every_user(t
     assert "RESIPROXY_DEADLETTER_FILE is '/proc/letters/%(name)s.jsonl': /proc/letters" in said[0]
     assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
     assert not crawled.errors
+
+
+# What the add-on itself reads
+
+
+@pytest.mark.parametrize("value", ["maybe", None])
+@pytest.mark.parametrize("name", ["RESIPROXY_ENABLED", "RESIPROXY_TUNNEL_ENABLED"])
+def test_a_switch_that_is_neither_on_nor_off_is_one_line_and_sends_nothing(
+    name: str, value: str | None, tmp_path: Path
+) -> None:
+    crawled = crawl(tmp_path / "crawl", ["http://127.0.0.1:9/item/1"], {name: value})
+    (said,) = crawled.lines("ERROR")
+    assert said.endswith(f"{name} is {value!r}; it must be True or False.")
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert not crawled.errors
+    assert "Traceback" not in crawled.log
