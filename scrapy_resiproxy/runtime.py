@@ -76,7 +76,7 @@ class Runtime:
         self.wake_at: Callable[[float], None] = lambda when: None  # noqa: ARG005
         """Asks for a turn at a time; set by the rescheduler."""
         self.waiting: Callable[[], int] | None = None
-        """How many requests wait and will be sent in this run; set by the rescheduler."""
+        """How many requests wait and will be sent in this run; set where it is known."""
         self.ended_targets: dict[str, str] = {}
         """Targets given up for this run, and the reason."""
         self.direct_targets = frozenset(

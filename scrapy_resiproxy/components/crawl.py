@@ -20,6 +20,7 @@ from scrapy_resiproxy.components.deadletters import DeadLetterOffice
 from scrapy_resiproxy.components.endings import Endings, last_outcome
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of, strip_for_good
+from scrapy_resiproxy.components.idling import Idling
 from scrapy_resiproxy.components.judging import Judge
 from scrapy_resiproxy.components.rescheduler import Rescheduler
 from scrapy_resiproxy.components.verdicts import Verdicts
@@ -56,6 +57,7 @@ class Crawl:
         self._usual_lease = runtime.config.general.download_timeout + SEND_MARGIN
         self.office = DeadLetterOffice(runtime)
         self.rescheduler = Rescheduler(runtime)
+        self.idling = Idling(runtime)
         self.sessions = Boarding(runtime)
         self.judge = Judge(runtime)
         self.events = Events(runtime, self.rescheduler)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.exceptions import CloseSpider, DontCloseSpider, IgnoreRequest
+from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 
 from scrapy_resiproxy.components.flow import META_SCHEDULED, is_hop, state_of, strip_ours, unwatch
@@ -73,11 +73,9 @@ class Rescheduler:
         self._looked_at_budget = 0.0
         self._closing = False
         runtime.wake_at = self.wake_at
-        runtime.waiting = self.waiting
         connect = self.crawler.signals.connect
         connect(self.request_scheduled, signals.request_scheduled)
         connect(self.spider_opened, signals.spider_opened)
-        connect(self.spider_idle, signals.spider_idle)
 
     # Into the room ------------------------------------------------------------------------------------------
 
@@ -357,31 +355,6 @@ class Rescheduler:
         if len(self.room):
             logger.info("%d waiting retries of this job were taken up again.", len(self.room))
             self.wake_at(self.runtime.now())
-
-    def spider_idle(self) -> None:
-        """Keep the spider open while anything waits that will be sent in this run."""
-        waiting = self.waiting()
-        if waiting:
-            raise DontCloseSpider
-        if self.runtime.keeps_waiting and (reason := self._close_reason()):
-            raise CloseSpider(reason)
-
-    def waiting(self) -> int:
-        """How many wait in the room and will be sent, or surfaced, in this run."""
-        if not self.runtime.keeps_waiting:
-            return len(self.room)
-        if self.runtime.gateway_ended is not None:
-            alive = self.runtime.direct_targets - self.runtime.ended_targets.keys()
-            return sum(self.room.count(target) for target in alive)
-        return len(self.room) - sum(self.room.count(target) for target in self.runtime.ended_targets)
-
-    def _close_reason(self) -> str | None:
-        """Why the spider closes although the job has requests left; None when it has none."""
-        if not len(self.room) and not any(queue.kept() for queue in self.runtime.queues):
-            return None
-        if self.runtime.gateway_ended == "proxy_refused":
-            return "resiproxy_proxy_refused"
-        return "resiproxy_target_given_up" if self.runtime.ended_targets or self.runtime.gateway_ended else None
 
     def close(self) -> list[Waiting[Request]]:
         """Stop, and return everything that still waits or was given back and has no outcome."""
