@@ -9,7 +9,7 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.utils.misc import load_object
 
 from scrapy_resiproxy.components.replay import replay_settings
-from scrapy_resiproxy.setting_checks import mapping
+from scrapy_resiproxy.setting_checks import flag, mapping
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -27,7 +27,7 @@ class Addon:
     """``ADDONS = {"scrapy_resiproxy.Addon": 500}``. It never overrides what the project set."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        if not settings.getbool("RESIPROXY_ENABLED", True):
+        if not _is_on(settings, "RESIPROXY_ENABLED"):
             return
         observing = settings.get("RESIPROXY_MODE") == "observe"
         if not observing and "scrapy.downloadermiddlewares.retry.RetryMiddleware" not in (
@@ -49,7 +49,7 @@ class Addon:
     @staticmethod
     def _warm_tunnels(settings: BaseSettings) -> None:
         """Our handler carries https only where Scrapy's own HTTP/1.1 handler would."""
-        if not settings.getbool("RESIPROXY_TUNNEL_ENABLED", True):
+        if not _is_on(settings, "RESIPROXY_TUNNEL_ENABLED"):
             return
         if not settings.getbool("TWISTED_REACTOR_ENABLED", True):
             return
@@ -58,6 +58,14 @@ class Addon:
             handlers = settings.getdict("DOWNLOAD_HANDLERS")
             if "https" not in handlers:
                 settings.set("DOWNLOAD_HANDLERS", {**handlers, "https": TUNNEL_HANDLER}, priority="addon")
+
+
+def _is_on(settings: BaseSettings, name: str) -> bool:
+    """Whether *name* is on; a value that cannot be read is, so that our parts are there to refuse it."""
+    try:
+        return flag(settings.get(name, True))
+    except ValueError:
+        return True
 
 
 def _is_offline(settings: BaseSettings) -> bool:

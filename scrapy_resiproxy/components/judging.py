@@ -81,7 +81,7 @@ class Judge:
         """The validator that is nearest to the request; None when there is none."""
         named = request.meta.get(META_VALIDATOR)
         if named is not None:
-            return resolve(named)
+            return named if self._is_of_a_letter(named) else resolve(named)
         if not flight.scheduled:
             return None  # Media and robots.txt: what judges pages cannot judge them.
         on_callback = self._on_parse if request.callback is None else validators_of(request.callback)
@@ -91,6 +91,11 @@ class Judge:
             return self._on_spider
         validators = self.runtime.validators
         return validators.get(flight.host) or validators.get("*") if validators else None
+
+    def _is_of_a_letter(self, named: Any) -> bool:
+        """Whether *named* is the spider's method that a letter names: a replay has no job that had to pickle it."""
+        spider = self.runtime.crawler.spider
+        return bool(self.runtime.config.deadletters.replay) and getattr(named, "__self__", self) is spider
 
     async def _validated_later(
         self, request: Request, flight: Flight, validator: Any, waiting: Awaitable[Judgement]

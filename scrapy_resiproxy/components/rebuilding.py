@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
+from scrapy_resiproxy.deadletter.permitted import PermittedValidators
 from scrapy_resiproxy.deadletter.reading import LetterError
 from scrapy_resiproxy.deadletter.rebuild import to_request
 from scrapy_resiproxy.names import META_REPLAY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy import Spider
 
     from scrapy_resiproxy.components.ledger import Ledger
@@ -25,10 +28,14 @@ HOOK = "replay_request"
 
 
 class Rebuilder:
-    """From entries to requests. What cannot be built is counted in the ledger's summary and said in the log."""
+    """From entries to requests. What cannot be built is counted in the ledger's summary and said in the log.
 
-    def __init__(self, spider: Spider, ledger: Ledger) -> None:
+    *validators* are those that the project itself names, callables or dotted names.
+    """
+
+    def __init__(self, spider: Spider, ledger: Ledger, validators: Iterable[Any] = ()) -> None:
         self._spider = spider
+        self._permitted = PermittedValidators.of(spider, validators)
         self._ledger = ledger
         self._hook = getattr(spider, HOOK, None)
 
@@ -41,7 +48,7 @@ class Rebuilder:
         """The request of *entry*, stamped with the letter's id; None when the letter is left."""
         try:
             letter = self._ledger.load(entry)
-            request = to_request(letter, self._spider)
+            request = to_request(letter, self._spider, self._permitted)
         except (LetterError, OSError) as error:
             logger.warning("%s:%d is left: %s", entry.file, entry.line, error)
             self._ledger.summary.unbuildable += 1

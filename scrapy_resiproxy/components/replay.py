@@ -71,7 +71,8 @@ class ReplaySpiderMiddleware:
         self.summary = Summary(self.spider.name)
         self.feeds = ItemFeeds(crawler)
         self.ledger = Ledger(self.name, self.summary, self.feeds, runtime.wall)
-        self.rebuilder = Rebuilder(self.spider, self.ledger)
+        validators = (entry.validator for entry in runtime.config.targets.values())
+        self.rebuilder = Rebuilder(self.spider, self.ledger, validators)
         self.selection = Selection()
         self._deliveries: dict[int, tuple[Response, Delivery]] = {}
         """By the id of the response, which is held so that the id stays its own."""

@@ -13,7 +13,9 @@ from scrapy.http import Headers, JsonRequest, XmlRpcRequest
 from scrapy.responsetypes import responsetypes
 
 from scrapy_resiproxy.deadletter.describe import OWN_PREFIX
+from scrapy_resiproxy.deadletter.permitted import PermittedValidators
 from scrapy_resiproxy.deadletter.reading import LetterError
+from scrapy_resiproxy.names import META_VALIDATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +37,11 @@ REQUEST_CLASSES: Final[dict[str, type[Request]]] = {
 }
 
 
-def to_request(letter: Mapping[str, Any], spider: Spider) -> Request:
+def to_request(letter: Mapping[str, Any], spider: Spider, permitted: PermittedValidators | None = None) -> Request:
     """The request that *letter* was written for, as far as the letter holds it, with *spider*'s methods.
 
-    Raises :class:`LetterError`, one line, when a callback is no method of *spider* or Scrapy refuses a field.
+    Raises :class:`LetterError`, one line, when a callback is no method of *spider*, its validator neither that nor
+    *permitted* (None: what *spider*'s own package opens), or Scrapy refuses a field.
     """
     data = letter["request"]
     cls = REQUEST_CLASSES.get(data["_class"])
@@ -59,7 +62,7 @@ def to_request(letter: Mapping[str, Any], spider: Spider) -> Request:
             callback=_method(spider, data["callback"], "callback"),
             errback=_method(spider, data["errback"], "errback"),
             cb_kwargs=data["cb_kwargs"],
-            meta={key: value for key, value in data["meta"].items() if not key.startswith(OWN_PREFIX)},
+            meta=_meta(data["meta"], spider, permitted),
             priority=data["priority"],
             flags=data["flags"],
         )
@@ -77,11 +80,43 @@ def _method(spider: Spider, name: str | None, field: str) -> Any:
     """The method of *spider* called *name*, by plain name alone: one that its own class or a mixin brings."""
     if name is None:
         return None
+    method = _found(spider, name)
+    if method is None:
+        raise LetterError(f"request.{field} is {name[:80]!a}; it must be the name of a method of {spider.name!r}")
+    return method
+
+
+def _found(spider: Spider, name: str) -> Any:
+    """The method of *spider* called *name*; None when it has none that a letter may name."""
     if name.isidentifier() and not name.startswith("__") and _is_free(type(spider), name):
         method = getattr(spider, name, None)
         if inspect.ismethod(method) and method.__self__ is spider:
             return method
-    raise LetterError(f"request.{field} is {name[:80]!a}; it must be the name of a method of {spider.name!r}")
+    return None
+
+
+def _meta(data: Mapping[str, Any], spider: Spider, permitted: PermittedValidators | None) -> dict[str, Any]:
+    meta = {key: value for key, value in data.items() if not key.startswith(OWN_PREFIX)}
+    if meta.get(META_VALIDATOR) is not None:
+        meta[META_VALIDATOR] = _validator(meta[META_VALIDATOR], spider, permitted or PermittedValidators.of(spider))
+    return meta
+
+
+def _validator(value: Any, spider: Spider, permitted: PermittedValidators) -> Any:
+    """The method of *spider* that *value* names, or *value* itself where it is a dotted name that is *permitted*.
+
+    A dotted name from a letter would otherwise be imported and called with the next page.
+    """
+    if isinstance(value, str):
+        method = _found(spider, value)
+        if method is not None:
+            return method
+        if permitted.allows(value):
+            return value
+    raise LetterError(
+        f"request.meta.{META_VALIDATOR} is {value!a:.80}; it must be the name of a method of {spider.name!r}, "
+        f"or {permitted}"
+    )
 
 
 def _is_free(cls: type[Spider], name: str) -> bool:

@@ -426,6 +426,55 @@ def test_letters_of_a_spider_or_a_method_that_is_gone_are_left(project, site, lo
     assert (site.asked, project.states(feed)) == ({}, {"open": 2})
 
 
+HOSTILE_VALIDATOR = """
+from pathlib import Path
+Path("imported").touch()
+def check(response):
+    Path("called").touch()
+"""
+
+
+OWN_VALIDATORS = """
+def good(response):
+    Path("asked-a-function").touch()
+
+def is_good(spider, response):
+    Path("asked-a-method").touch()
+
+ShopSpider.is_good = is_good
+"""
+
+
+def name_validators(project, feed, *names):
+    """Have the letters of *feed* name these, in their order; None for none."""
+    letters = project.letters(feed)
+    for letter, name in zip(letters, names, strict=True):
+        letter["request"]["meta"]["resiproxy_validator"] = name
+    (project.folder / feed).write_text("".join(json.dumps(letter) + "\n" for letter in letters))
+
+
+@pytest.mark.parametrize("name", ["evilmod.check", "sys.exit"])
+def test_a_validator_that_a_letter_names_is_neither_imported_nor_called(name, project, site, lost):
+    (project.folder / "evilmod.py").write_text(HOSTILE_VALIDATOR)
+    feed = lost("/1", "/2")
+    name_validators(project, feed, None, name)
+    output = project.run("replay", feed, code=1)
+    assert f"{feed}:2 is left: request.meta.resiproxy_validator is '{name}'; it must be" in project.log
+    assert output.splitlines()[-1] == "left: 1 open"
+    assert project.states(feed) == {"done": 1, "open": 1}
+    assert not site.asked["/2"]
+    assert not [path for path in ("imported", "called") if (project.folder / path).exists()]
+
+
+def test_the_projects_own_validators_judge_a_replay(project, lost):
+    spiders = project.folder / "proj" / "spiders.py"
+    spiders.write_text(spiders.read_text() + OWN_VALIDATORS)
+    feed = lost("/1", "/2")
+    name_validators(project, feed, "proj.spiders.good", "is_good")
+    assert "2 replayed, 2 done" in project.run("replay", feed)
+    assert sorted(path.name for path in project.folder.glob("asked-*")) == ["asked-a-function", "asked-a-method"]
+
+
 def test_a_spider_may_rebuild_or_refuse_a_request(project, site, lost):
     feed = lost("/?token=old", "/refuse", "/wrong", "/raise", spider="rebuild")
     output = project.run("replay", feed, code=1)

@@ -4,13 +4,17 @@ import base64
 import builtins
 import importlib
 import logging
+import sys
 import zlib
 
 import pytest
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import HtmlResponse, JsonRequest, Response, TextResponse, XmlRpcRequest
+from w3lib.url import is_url
 
+from scrapy_resiproxy import min_items
 from scrapy_resiproxy.deadletter import rebuild
+from scrapy_resiproxy.deadletter.permitted import PermittedValidators
 from scrapy_resiproxy.deadletter.reading import LetterError
 from scrapy_resiproxy.deadletter.record import encode, read_letter, to_request, to_response
 
@@ -134,6 +138,118 @@ def test_our_own_meta_cannot_be_forged(letter, spider):
     made = letter()
     made["request"]["meta"] = {"_resiproxy": {"id": "x"}, "_resiproxy_replay": {"id": "x"}, "depth": 2}
     assert come_back(made, spider).meta == {"depth": 2}
+
+
+def with_validator(made, value):
+    made["request"]["meta"] = {"resiproxy_validator": value}
+    return made
+
+
+def checks_of_the_project(response): ...
+
+
+HERE = __name__
+UNKNOWN_VALIDATORS = [
+    "evilmod.check",
+    "antigravity.fly",
+    "sys.exit",
+    "builtins.breakpoint",
+    "scrapy.utils.misc.load_object",
+    "scrapy_resiproxy.classify.validators.resolve",
+    "scrapy_resiproxy.not_there",
+    f"{HERE}.not_there",
+    f"{HERE}.__class__",
+    f"{HERE}.sys.exit",
+    f"{HERE}.not_loaded.check",
+    "checks_of_the_project",
+    "close",
+    "__init__",
+    ".",
+    "",
+    5,
+    True,
+    ["sys.exit"],
+    {},
+]
+
+
+@pytest.mark.parametrize("value", UNKNOWN_VALIDATORS, ids=repr)
+def test_a_validator_that_the_project_has_not_loaded_is_refused_and_nothing_is_imported(
+    value, letter, spider, monkeypatch
+):
+    def no_import(*args, **kwargs):
+        raise AssertionError(f"imported {args}")
+
+    loaded = set(sys.modules)
+    line = encode(with_validator(letter(), value))
+    monkeypatch.setattr(importlib, "import_module", no_import)
+    with pytest.raises(LetterError) as caught:
+        to_request(read_letter(line), spider)
+    package = type(spider).__module__.partition(".")[0]
+    assert str(caught.value) == (
+        f"request.meta.resiproxy_validator is {value!a}; it must be the name of a method of 'shop', or the dotted name "
+        f"of a validator in a module of {package} that is loaded already, of scrapy_resiproxy or in RESIPROXY_TARGETS"
+    )
+    assert set(sys.modules) == loaded
+
+
+class HereSpider(Spider):
+    name = "here"
+
+    def parse_page(self, response): ...
+
+    def is_good(self, response): ...
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """A spider of this module, which is loaded under its name."""
+    module = type(sys)(HERE)
+    vars(module).update(checks_of_the_project=checks_of_the_project)
+    monkeypatch.setitem(sys.modules, HERE, module)
+    return HereSpider()
+
+
+@pytest.mark.parametrize("value", [f"{HERE}.checks_of_the_project", "scrapy_resiproxy.not_stub", None])
+def test_a_validator_of_the_spiders_package_or_of_ours_stays_as_it_is(value, letter, here):
+    assert come_back(with_validator(letter(), value), here).meta == {"resiproxy_validator": value}
+
+
+def test_a_validator_that_is_a_method_comes_back_as_the_spiders_own(letter, here):
+    assert come_back(with_validator(letter(), "is_good"), here).meta == {"resiproxy_validator": here.is_good}
+
+
+@pytest.mark.parametrize(
+    ("named", "value", "accepted"),
+    [
+        ("json.loads", "json.loads", True),
+        ("json.loads", "json.dumps", False),
+        (len, "builtins.breakpoint", False),
+        ("w3lib.url.is_url", "w3lib.url.is_url", True),
+        ("w3lib.url.is_url", "w3lib.html.remove_tags", True),
+        (is_url, "w3lib.html.remove_tags", True),
+        (is_url, "parsel.Selector", False),
+        (min_items("li", 1), "scrapy_resiproxy.classify.validators.resolve", False),
+        (None, "w3lib.html.remove_tags", False),
+    ],
+    ids=repr,
+)
+def test_what_the_project_names_for_a_target_opens_its_package_but_never_the_standard_library(
+    named, value, accepted, letter, spider
+):
+    permitted = PermittedValidators.of(spider, [named])
+    made = read_letter(encode(with_validator(letter(), value)))
+    if accepted:
+        assert to_request(made, spider, permitted).meta == {"resiproxy_validator": value}
+    else:
+        with pytest.raises(LetterError, match=r"^request\.meta\.resiproxy_validator is "):
+            to_request(made, spider, permitted)
+
+
+def test_a_spider_of_scrapys_own_class_opens_nothing_of_scrapy(letter):
+    made = with_validator(letter(Request("http://shop.example/")), "scrapy.utils.misc.load_object")
+    with pytest.raises(LetterError, match=r"of scrapy_resiproxy or in RESIPROXY_TARGETS$"):
+        come_back(made, Spider("plain"))
 
 
 def test_what_scrapy_refuses_is_one_line(letter, spider):
