@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +63,10 @@ class Command(ScrapyCommand):
                 self._compact(files)
             else:
                 self._show(files, opts)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader, such as ``head``, has enough. What is still buffered must not fail at the exit of Python.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             raise unreadable(error) from None
 

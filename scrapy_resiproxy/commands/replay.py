@@ -212,6 +212,12 @@ class Command(BaseRunSpiderCommand):
         if selection.waits_until is not None:
             parts.append(f"the first may go at {iso(selection.waits_until)}")
         self._say("left: " + (", ".join(parts) or "nothing"))
+        if selection.unasked:
+            asking = " ".join(f"--class {each}" for each in sorted(selection.unasked))
+            self._say(
+                f"NOT RUN: {selection.left['unasked']} letters whose answer was final. "
+                f"To run them, give the same command with {asking}"
+            )
 
 
 def _given(opts: argparse.Namespace) -> dict[str, Any]:

@@ -50,12 +50,12 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         group = parser.add_argument_group(title="Tunnels")
-        group.add_argument("--target", default=DEFAULT_TARGET, help="probe: an https URL (default: %(default)s)")
-        group.add_argument("--max", type=float, default=90.0, help="probe: longest silence in seconds (90)")
-        group.add_argument("--timeout", type=float, default=5.0, help="probe: seconds for each answer (5)")
-        group.add_argument("--quick", action="store_true", help="probe: do not measure the idle timeout")
-        group.add_argument("--seconds", type=float, help="watch: stop after so long (else with Ctrl-C)")
-        group.add_argument("--before", metavar="FILE", help="stats: an earlier ledger of the same work")
+        group.add_argument("--target", default=DEFAULT_TARGET, help="probe, https URL to fetch (default %(default)s)")
+        group.add_argument("--max", type=float, default=90.0, help="probe, longest silence in seconds (90)")
+        group.add_argument("--timeout", type=float, default=5.0, help="probe, seconds for each answer (5)")
+        group.add_argument("--quick", action="store_true", help="probe, do not measure the idle timeout")
+        group.add_argument("--seconds", type=float, help="watch, stop after so long (else with Ctrl-C)")
+        group.add_argument("--before", metavar="FILE", help="stats, an earlier ledger of the same work")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         actions: dict[str, Callable[[str, Any], int]] = {"probe": probe, "watch": watch, "stats": stats}

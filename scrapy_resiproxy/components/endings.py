@@ -44,6 +44,15 @@ SAID_ELSEWHERE = frozenset({"circuit_open", "proxy_refused", "retry_after_too_lo
 """Reasons without a log line for each request: a target or a proxy that is gone is said once."""
 
 
+REFUSED_BY_PROXY = {
+    "proxy_auth": "check user name and password",
+    "proxy_quota": "no traffic or money is left, check the plan",
+    "proxy_policy": "it forbids this site, port or use",
+    "proxy_config": "it cannot make sense of what it is asked, check the user name's parts and the port",
+}
+"""What to do, by the outcome's reason."""
+
+
 class Endings:
     """The last step of every request of one crawl."""
 
@@ -52,6 +61,7 @@ class Endings:
         self.office = office
         self.rescheduler = rescheduler
         self.wire = wire
+        self._refusals_said: set[str] = set()
 
     def end(self, request: Request, state: State, target: str, attempts: list[dict[str, Any]]) -> None:
         """The request's story is complete: leave it in the meta, and nothing else of ours."""
@@ -106,6 +116,17 @@ class Endings:
 
     def _say(self, request: Request, state: State, outcome: Outcome, reason: str) -> None:
         """Scrapy's own stat and log line."""
+        if reason == "proxy_refused" and outcome.reason not in self._refusals_said:
+            self._refusals_said.add(outcome.reason)
+            logger.error(
+                "The proxy refuses us (%(why)s): %(advice)s. The first request so refused: %(request)s",
+                {
+                    "why": outcome.reason,
+                    "advice": REFUSED_BY_PROXY.get(outcome.reason, "see its words"),
+                    "request": request,
+                },
+                extra={"spider": self.runtime.crawler.spider},
+            )
         if reason in SAID_ELSEWHERE:
             return
         stats = self.runtime.crawler.stats

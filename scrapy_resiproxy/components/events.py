@@ -142,9 +142,7 @@ class Events:
 
     def _endpoint_refused(self, event: GuardEvent) -> None:
         logger.error(
-            "The proxy refuses us (%s): check user name, password, plan and traffic left. Nothing more is sent "
-            "through it.",
-            event.target,
+            "Nothing more is sent through the proxy %s in this run: it has refused us again and again.", event.target
         )
         self._end_gateway(event, "proxy_refused", None)
 

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy_resiproxy.deadletter.index import Entry, canonical, expand, index
 from scrapy_resiproxy.deadletter.times import parse_time
+from scrapy_resiproxy.names import DEAD_LETTER_REASONS
+from scrapy_resiproxy.outcome import OutcomeClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 POISON: Final = 3
 """A letter whose page or code has failed this often in replays is left alone."""
+
+CLASSES: Final = tuple(str(each) for each in OutcomeClass if each is not OutcomeClass.OK)
+"""The classes that a letter can have."""
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -79,6 +84,16 @@ def _words(value: Any, now: float) -> frozenset[str]:  # noqa: ARG001 - one sign
     return frozenset(words)
 
 
+def _one_of(allowed: Collection[str]) -> Callable[[Any, float], frozenset[str]]:
+    def read(value: Any, now: float) -> frozenset[str]:
+        words = _words(value, now)
+        if not words.issubset(allowed):
+            raise ValueError
+        return words
+
+    return read
+
+
 def _since(value: Any, now: float) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", value)
     return now - float(match[1]) * SECONDS[match[2]] if match else parse_time(value)
@@ -103,8 +118,8 @@ def _arguments(value: Any, now: float) -> frozenset[str]:  # noqa: ARG001
 
 _TEXTS: Final = "a string or a list of strings"
 _KEYS: Final[dict[str, Any]] = {
-    "class": ("classes", _words, _TEXTS),
-    "reason": ("reasons", _words, _TEXTS),
+    "class": ("classes", _one_of(CLASSES), f"one or a list of {', '.join(CLASSES)}"),
+    "reason": ("reasons", _one_of(DEAD_LETTER_REASONS), f"one or a list of {', '.join(DEAD_LETTER_REASONS)}"),
     "target": ("targets", _words, _TEXTS),
     "id": ("ids", _words, _TEXTS),
     "spider": ("spiders", _words, _TEXTS),
@@ -125,6 +140,8 @@ class Selection:
     """Id of a taken letter -> older open letters about the same work, which are settled with it."""
     left: Counter[str] = field(default_factory=Counter)
     """Why letters that match are left -> how many; see ``WHY_LEFT``."""
+    unasked: set[str] = field(default_factory=set)
+    """The classes of those that are left because nobody asked for them."""
     waits_until: float | None = None
     """When the first of those that wait may go, wall clock."""
     problems: list[str] = field(default_factory=list)
@@ -144,7 +161,7 @@ class Selection:
 
 
 WHY_LEFT: Final = {
-    "unasked": "terminal and not asked for by class, reason or id",
+    "unasked": "final and not asked for (add --class or --reason)",
     "poison": f"poison: failed in {POISON} replays",
     "waiting": "to be left alone until their not_before",
     "unreplayable": "not replayable",
@@ -183,13 +200,15 @@ def select(
                 selection.older[entry.id] = older
         else:
             selection.left[why] += 1
+            if why == "unasked":
+                selection.unasked.add(entry.class_)
             if why == "waiting":
                 selection.waits_until = min(entry.not_before or now, selection.waits_until or float("inf"))
     return selection
 
 
 def _why_left(entry: Entry, wanted: Filter, now: float, rebuilders: Collection[str]) -> str | None:
-    if _is_terminal(entry) and not (wanted.reasons or wanted.ids or "terminal" in wanted.classes):
+    if _is_terminal(entry) and not (wanted.classes or wanted.reasons or wanted.ids):
         return "unasked"
     if entry.replay_count >= POISON and not wanted.ids:
         return "poison"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -137,3 +138,23 @@ def test_when_the_gateway_is_back_every_target_goes_on(day: Any) -> None:
         crawled = running.wait()
     assert {page["url"] for page in crawled.good} == set(urls)
     assert crawled.letters == []
+
+
+def test_one_request_with_a_wrong_password_is_enough_to_be_told(day: Any) -> None:
+    with day("ok", password="canary-pa55") as today:
+        proxy = today.lab.proxy("{session}").replace("canary-pa55", "wr0ng-canary")
+        crawled = today.crawl(pages(1), {"RESIPROXY_PROXY": proxy})
+    (line,) = [line for line in crawled.lines("ERROR") if "proxy refuses us" in line]
+    assert "proxy_auth" in line
+    assert "check user name and password" in line
+    assert pages(1)[0] in line
+
+
+def test_the_sample_shows_how_a_session_is_written_and_no_secret(day: Any) -> None:
+    with day("ok", password="canary-pa55") as today:
+        crawled = today.crawl(pages(1))
+        observed = today.crawl(pages(1), {"RESIPROXY_MODE": "observe"})
+    (line,) = [line for line in crawled.lines("INFO") if "Sessions look like this" in line]
+    assert re.search(r"user name and password \*\*\*-session-\w{8}:\*\*\*, at http://127\.0\.0\.1:\d+$", line)
+    assert "canary" not in crawled.log
+    assert "RESIPROXY_PROXY is not used in observe mode" in observed.log
