@@ -8,7 +8,7 @@ JOBS ?= 2
 .PHONY: help demo test check lint types contracts bench docs min all-versions clean
 
 help:
-	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (about two minutes)"
+	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (under a minute)"
 	@echo "make test    the tests"
 	@echo "make check   style, types, import contracts, names in the docs"
 	@echo "make bench   speed, memory and requests per URL against stock Scrapy and scrapy-rotating-proxies"

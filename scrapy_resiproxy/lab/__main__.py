@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             directory.mkdir(parents=True, exist_ok=True)
             asyncio.run(_serve(_options(arguments, directory), until_eof=arguments.until_eof))
     except ModuleNotFoundError as error:
-        parser.error(f"needs {error.name}: pip install 'scrapy-resiproxy[lab]'")
+        parser.error(f"needs {error.name}: install the extra 'lab', such as pip install '.[lab]' in the checkout")
     except (ValueError, OSError) as error:
         parser.error(str(error))
     return 0
