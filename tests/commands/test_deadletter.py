@@ -64,6 +64,18 @@ def test_urls_are_bare(project, feeds, site):
     assert output.splitlines() == [f"{site.root}/{number}" for number in (2, 3, 4)]
 
 
+@pytest.mark.parametrize("letters", [1, 3000], ids=["less than a buffer", "more than a pipe"])
+def test_a_reader_that_has_enough_ends_the_list_quietly(letters, project):
+    feed = project.lose("/1")
+    (letter,) = project.letters(feed)
+    many = [letter | {"id": f"x{number}", "key": f"k{number}"} for number in range(letters)]
+    (project.folder / feed).write_text("".join(json.dumps(each) + "\n" for each in many))
+    with project.start("deadletter", "--list", feed) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
 def test_compacting_drops_what_is_done(project, feeds):
     output = project.run("deadletter", "deadletter/*/*.jsonl", "--compact")
     assert output.splitlines() == [

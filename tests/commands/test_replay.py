@@ -107,7 +107,10 @@ def test_with_one_feed_for_all_runs_a_replay_takes_what_was_there_at_its_start(p
 def test_terminal_letters_are_run_when_asked_for_and_a_page_that_is_gone_is_done(project, site):
     site.status |= {"/1": 400, "/2": 400}
     feed = project.crawl("/1", "/2")
-    assert project.run("replay", feed) == "left: 2 terminal and not asked for by class, reason or id\n"
+    assert project.run("replay", feed).splitlines() == [
+        "left: 2 final and not asked for (add --class or --reason)",
+        "NOT RUN: 2 letters whose answer was final. To run them, give the same command with --class terminal",
+    ]
     site.status |= {"/1": 404, "/2": 200}
     assert "2 replayed, 2 done" in project.run("replay", feed, "--class", "terminal")
     assert urls(project.items()) == ["2"]
@@ -397,6 +400,9 @@ def test_without_the_add_on_a_replay_runs_letters_and_no_start_requests(project,
         (("gone.jsonl",), "'gone.jsonl' names no file; it must be the path or a pattern of a feed"),
         (("x", "--frobnicate"), "--frobnicate is no option of this command"),
         (("x", "--since", "soon"), "--since is 'soon'; it must be an ISO 8601 time"),
+        (("x", "--class", "identty"), "--class is ['identty']; it must be one or a list of"),
+        (("x", "--class", "rate,identity"), "transient, rate, identity, terminal"),
+        (("x", "--reason", "shutdown", "--reason", "outage"), "--reason is ['shutdown', 'outage']; it must be one or"),
         (("x", "--limit", "none"), "--limit is 'none'; it must be a whole number of 1 or more"),
         (("x", "-a", "novalue"), "Invalid -a value, use -a NAME=VALUE"),
         (("x", "-o", "x.nonsense"), "Unrecognized output format 'nonsense'"),

@@ -8,6 +8,7 @@ from scrapy_resiproxy.deadletter.feed import DeadLetterFeed, Lock
 from scrapy_resiproxy.deadletter.index import expand, index
 from scrapy_resiproxy.deadletter.reading import LetterError
 from scrapy_resiproxy.deadletter.replay import Filter, select
+from scrapy_resiproxy.names import DEAD_LETTER_REASONS
 
 NOW = 1_767_225_600.0
 
@@ -27,6 +28,7 @@ def choose(feed):
 
 
 ALLOWED = "class, id, limit, now, offline, reason, since, spider, spider_args, target"
+CLASSES = "transient, rate, identity, terminal"
 
 
 def taken(selection):
@@ -123,15 +125,25 @@ def test_what_is_left_alone_by_itself(given, why, feed, choose, letter):
         ({"reason": "terminal", "outcome_class": "terminal"}, {"class_": "terminal"}),
         ({"reason": "terminal", "outcome_class": "terminal"}, {"reason": "terminal"}),
         ({"reason": "forbidden", "outcome_class": "terminal"}, {"reason": ["forbidden", "terminal"]}),
+        ({"reason": "forbidden", "outcome_class": "identity"}, {"class_": "identity"}),
         ({"not_before": NOW + 1}, {"now": True}),
         ({"named_session": True}, {"rebuilders": {"shop"}}),
     ],
-    ids=["class", "reason", "reasons", "now", "a spider that rebuilds"],
+    ids=["class", "reason", "reasons", "class of a wall", "now", "a spider that rebuilds"],
 )
 def test_what_is_taken_when_asked_for(given, asked, feed, choose, letter):
     feed.write(letter(**given))
     assert len(choose().entries) == 0
     assert len(choose(**asked).entries) == 1
+
+
+def test_the_classes_that_would_have_to_be_asked_for_are_told(feed, choose, letter):
+    feed.write(letter("http://shop.example/1", reason="forbidden", outcome_class="identity"))
+    feed.write(letter("http://shop.example/2", reason="terminal", outcome_class="terminal"))
+    feed.write(letter("http://shop.example/3"))
+    left = choose()
+    assert (left.unasked, left.left["unasked"]) == ({"identity", "terminal"}, 2)
+    assert len(choose(class_=list(left.unasked)).entries) == 2
 
 
 def test_an_id_asks_for_terminal_and_poison_letters(feed, choose, letter):
@@ -240,9 +252,12 @@ def test_arguments_that_do_not_fit_are_left(feed, letter):
             {"clas": "x"},
             f"'clas' is no key of a replay filter; allowed are {ALLOWED}",
         ),
-        ({"class": 5}, "class is 5; it must be a string or a list of strings"),
-        ({"class": []}, "class is []; it must be a string or a list of strings"),
-        ({"reason": ["x", 1]}, "reason is ['x', 1]; it must be a string or a list of strings"),
+        ({"target": 5}, "target is 5; it must be a string or a list of strings"),
+        ({"target": []}, "target is []; it must be a string or a list of strings"),
+        ({"id": ["x", 1]}, "id is ['x', 1]; it must be a string or a list of strings"),
+        ({"class": 5}, f"class is 5; it must be one or a list of {CLASSES}"),
+        ({"class": ["rate", "x"]}, f"class is ['rate', 'x']; it must be one or a list of {CLASSES}"),
+        ({"reason": "outage"}, f"reason is 'outage'; it must be one or a list of {', '.join(DEAD_LETTER_REASONS)}"),
         (
             {"since": "soon"},
             "since is 'soon'; it must be an ISO 8601 time (UTC unless it says otherwise) or an age like 90m, 6h, 2d",

@@ -4,9 +4,11 @@ import argparse
 import re
 import socket
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from blocking_servers import ConnectRelay, Origin, SocksRelay
+from scrapy.commands import ScrapyHelpFormatter
 from scrapy.exceptions import UsageError
 from scrapy.settings import Settings
 from tunnel_kit import ROW
@@ -30,6 +32,20 @@ def command(capsys):
         return cmd.exitcode, capsys.readouterr().out
 
     return run
+
+
+@pytest.mark.parametrize("columns", ["80", "60"])
+def test_no_help_of_an_option_is_taken_for_a_heading(columns, monkeypatch):
+    """Scrapy's formatter underlines what ends a line in a colon."""
+    monkeypatch.setenv("COLUMNS", columns)
+    parser = argparse.ArgumentParser(prog="scrapy", formatter_class=ScrapyHelpFormatter, conflict_handler="resolve")
+    cmd = Command()
+    cmd.settings = Settings()
+    cmd.add_options(parser)
+    shown = parser.format_help()
+    assert "probe, https URL to fetch" in " ".join(shown.split())
+    headings = {before for before, line in pairwise(shown.splitlines()) if line and set(line) <= set("=-")}
+    assert headings == {"Usage", "Options", "Global Options", "Tunnels"}
 
 
 @pytest.fixture
