@@ -232,7 +232,7 @@ def test_a_validator_that_is_a_method_comes_back_as_the_spiders_own(letter, here
         (min_items("li", 1), "scrapy_resiproxy.classify.validators.resolve", False),
         (None, "w3lib.html.remove_tags", False),
     ],
-    ids=repr,
+    ids=lambda part: getattr(part, "__name__", None) or str(part),
 )
 def test_what_the_project_names_for_a_target_opens_its_package_but_never_the_standard_library(
     named, value, accepted, letter, spider
