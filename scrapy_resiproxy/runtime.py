@@ -66,6 +66,8 @@ class Runtime:
         self.governor = Governor(config.guard, self.rng, overrides)
         self.validators = _validators(config)
         self.pool: SessionPool | None = None
+        self.endpoint: str | None = None
+        """The gateway that every session goes through, where there is one: it has a circuit of its own."""
         self.tally = Tally()
         self.now: Callable[[], float] = time.monotonic  # noqa: TID251 - the one clock
         """Monotonic seconds, for everything that lasts."""
@@ -124,6 +126,7 @@ class Runtime:
                 )
             except ValueError as error:
                 raise SettingError(f"RESIPROXY_PROXY: {error}") from None
+            self.endpoint = None if self.pool.is_list else self.pool.endpoint
             self.layout = LayoutWatch()
             for secret in self.pool.secrets():
                 SECRETS.register(secret)
@@ -164,11 +167,6 @@ class Runtime:
             return self.crawler.engine
         except RuntimeError:
             return None
-
-    @property
-    def endpoint(self) -> str | None:
-        """The gateway that every session goes through, where there is one: it has a circuit of its own."""
-        return None if self.pool is None or self.pool.is_list else self.pool.endpoint
 
     def endpoint_of(self, target: str) -> str | None:
         """The gateway on the way to *target*; None where there is none, or where *target* goes direct."""

@@ -20,6 +20,17 @@ from scrapy_resiproxy import has_css
 
 good_page = has_css('meta[name=lab-page][content=good]')
 
+class Handler:
+    # A download handler that answers by itself: give it "async def download_request(self, request)".
+    lazy = False
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    async def close(self):
+        pass
+
 class ProbeSpider(scrapy.Spider):
     name = "probe"
     custom_settings = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy_resiproxy.components.flow import attempt_of, host_of, story_of, strip_for_good, with_attempt
+from scrapy_resiproxy.components.flow import attempt_of, host_of, is_robots_txt, story_of, strip_for_good, with_attempt
 from scrapy_resiproxy.exceptions import (
     BudgetExhausted,
     CircuitOpen,
@@ -96,7 +96,7 @@ class Endings:
         Raises what the errback gets in place of them, where they must not be taken for the target's answer.
         """
         raises = decision.reason in {"session_lost", "proxy_refused"} or _is_soft(outcome, response)
-        if flight.scheduled or not request.url.endswith("/robots.txt"):
+        if flight.scheduled or not is_robots_txt(request):
             self.office.bury(
                 self.wire.original(request, state),
                 decision.reason,
@@ -199,7 +199,7 @@ class Endings:
     def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
         """The end of a request that cannot wait in place, or not any longer."""
         target = self.runtime.target_of(request, host_of(request))
-        if not request.url.endswith("/robots.txt"):
+        if not is_robots_txt(request):
             self.office.bury(request, "circuit_open", target=target, outcome=last_outcome(state), state=state)
         self.end(request, state, target, story_of(state.get("log", ())))
         return CircuitOpen(f"held ({hold.reason}) for too long to wait in place: {request}")

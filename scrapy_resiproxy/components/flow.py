@@ -137,6 +137,11 @@ def unwatch(request: Request) -> None:
         request.errback = request.errback.errback
 
 
+def is_robots_txt(request: Request) -> bool:
+    """Whether *request* is for a site's robots.txt."""
+    return request.url.endswith("/robots.txt")
+
+
 def host_of(request: Request) -> str:
     """The host name, lower case; empty where the URL has none."""
     _, _, after = request.url.partition("//")

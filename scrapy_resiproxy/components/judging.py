@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from scrapy_resiproxy.classify.validators import all_of, check_name, resolve, validate_now, validators_of
+from scrapy_resiproxy.components.flow import is_robots_txt
 from scrapy_resiproxy.names import META_VALIDATOR
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
@@ -49,7 +50,7 @@ class Judge:
             response,
             now=self.runtime.wall(),
             via_proxy=bool(request.meta.get("proxy")),
-            text_rules=flight.scheduled or not request.url.endswith("/robots.txt"),
+            text_rules=flight.scheduled or not is_robots_txt(request),
             markers=entry.markers,
             status_classes=entry.status_classes,
         )

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from scrapy_resiproxy.classify.classifier import is_not_a_failure
 from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
-from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of
+from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.components.wishes import wrong_wish
@@ -171,8 +171,7 @@ class ResiproxyMiddleware:
     def _land(self, request: Request) -> Flight | None:
         """The attempt is over: take the flight out, and our stand-in off the request."""
         flight = self.crawl.wire.flights.pop(ref(request), None)
-        while isinstance(request.errback, Watch):
-            request.errback = request.errback.errback
+        unwatch(request)
         if flight is not None and flight.lease is not None:
             self.crawl.sessions.leave(flight)
         return flight

@@ -73,10 +73,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
-        self._endpoint: str | None = None
-        self._direct: frozenset[str] = frozenset()
         if self._runtime is not None:
-            self._endpoint, self._direct = self._runtime.endpoint, self._runtime.direct_targets
             self._runtime.queues.append(self)
 
     # What Scrapy's scheduler asks ---------------------------------------------------------------------------
@@ -257,8 +254,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         target = self._target_in[slot]
         if target is None:
             return False
-        endpoint = None if target in self._direct else self._endpoint
-        hold = self._runtime.governor.peek(target, now, endpoint)
+        hold = self._runtime.governor.peek(target, now, self._runtime.endpoint_of(target))
         if hold is None:
             return False
         if isinstance(hold, GivenUp):

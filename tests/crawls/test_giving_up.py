@@ -134,7 +134,7 @@ def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_jo
 ANSWERS = """
 from scrapy.http import HtmlResponse
 
-class Site:
+class Site(Handler):
     # /item/N answers as the N-th of these, always.
     answers = [
         (200, {"cf-mitigated": "challenge"}, {"handle_httpstatus_all": True}),
@@ -145,14 +145,6 @@ class Site:
         (500, {}, {"handle_httpstatus_list": [500]}),
         (404, {}, {}),
     ]
-    lazy = False
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        return cls()
-
-    async def close(self):
-        pass
 
     async def download_request(self, request):
         status, headers, _ = self.answers[int(request.url[-1])]

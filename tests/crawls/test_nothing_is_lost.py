@@ -262,20 +262,12 @@ class MediaSpider(ProbeSpider):
 ONCE_REDIRECTED = """
 from scrapy.http import HtmlResponse
 
-class Site:
+class Site(Handler):
     # /item/N leads to /final/N, which fails the first time, each in another way.
     good = b'<html><head><meta name="lab-page" content="good"></head><body>' + b"words " * 100 + b"</body></html>"
     fails = [(503, {{}}), (429, {{"Retry-After": "0"}}), (403, {{"cf-mitigated": "challenge"}})]
     leads = {leads!r}
     asked = {{}}
-    lazy = False
-
-    @classmethod
-    def from_crawler(cls, crawler):
-        return cls()
-
-    async def close(self):
-        pass
 
     async def download_request(self, request):
         path = request.url.split("example", 1)[1]
