@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -168,10 +169,16 @@ async def crawl(job):
     crawler = AsyncCrawlerRunner(settings).create_crawler(Pages)
     moments = []
 
+    def begin():
+        # A full collection takes as long as 25 pages and comes when the imports before it have left enough behind:
+        # all begin with the same distance to the next one.
+        gc.collect()
+        note()
+
     def note():
         moments.append((time.perf_counter(), time.process_time()))
 
-    crawler.signals.connect(note, signals.engine_started)
+    crawler.signals.connect(begin, signals.engine_started)
     crawler.signals.connect(note, signals.engine_stopped)
     await crawler.crawl_async()
     (wall, cpu), (wall_end, cpu_end) = moments

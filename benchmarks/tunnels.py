@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import ssl
 import statistics
 import subprocess
@@ -21,9 +20,11 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "tunnel")]
+PATHS = [str(HERE.parent), str(HERE.parent / "tests" / "tunnel")]
+sys.path[:0] = PATHS
 
 from blocking_servers import SocksRelay
+from kit import environment
 from real_programs import Programs
 from scripted_proxy import SCRIPTS, ScriptedProxy
 from tunnel_kit import certificates
@@ -41,10 +42,7 @@ def client(name, handler, proxy, origin, *, env=None, **job):
     """Start a crawling process."""
     job = {"settings": {}, **job, "name": name, "handler": handler, "proxy": proxy, "origin": origin}
     command = [sys.executable, str(HERE / "tunnel_client.py"), json.dumps(job)]
-    path = os.pathsep.join(sys.path[:2])
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path, **(env or {})}
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(*PATHS, **(env or {})))
 
 
 def result(process):

@@ -136,9 +136,20 @@ def _by_good_page(body: bytes) -> Outcome | None:
     wall = _by_title(body) or _first(marks.MARKS, body, end)
     if wall is None and body.find(b"aptcha", 0, end) >= 0:
         wall = _first(marks.CAPTCHA_MARKS, body, end)
-    if wall is None and body.find(b"var arg1", 0, end) >= 0 and _ALIYUN.search(body, 0, end):
-        wall = _wall("challenge", "arg1")
+    if wall is None and _has_script(body, end):
+        wall = _by_script(body, end)
     return wall or (_by_stub(body) if len(body) <= SMALL else None)
+
+
+def _has_script(body: bytes, end: int) -> bool:
+    return body.find(b"<script", 0, end) >= 0 or body.find(b"<SCRIPT", 0, end) >= 0
+
+
+def _by_script(body: bytes, end: int) -> Outcome | None:
+    wall = _first(marks.SCRIPT_MARKS, body, end)
+    if wall is None and body.find(b"var arg1", 0, end) >= 0 and _ALIYUN.search(body, 0, end):
+        return _wall("challenge", "arg1")
+    return wall
 
 
 def _by_title(body: bytes) -> Outcome | None:
@@ -189,7 +200,7 @@ def _by_refused_page(response: TextResponse, body: bytes) -> Outcome | None:
     # A genuine 401 (RFC 9110, 15.5.2) is about credentials, whatever its page says.
     if response.status == 401 and "WWW-Authenticate" in response.headers:
         return None
-    tables = [marks.MARKS, marks.CAPTCHA_MARKS]
+    tables = [marks.MARKS, marks.SCRIPT_MARKS, marks.CAPTCHA_MARKS]
     if _is_refusal(response.status):
         tables.append(marks.REFUSAL_MARKS)
     # The code goes before any script on the page, which is a challenge's too.

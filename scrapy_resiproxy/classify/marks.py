@@ -78,18 +78,22 @@ TITLE_ENDS: Final[tuple[tuple[bytes, Mark], ...]] = (
 _REFRESH: Final = (b"refresh", b"REFRESH", b"Refresh")
 
 MARKS: Final = (
-    Mark("_cf_chl_opt", (b"_cf_chl_opt",), (b"_cf_chl_opt={", b"_cf_chl_opt = {")),
     Mark("bm-verify", (b"bm-verify",), (*_REFRESH, b"/_sec/verify")),
     Mark("sec-if-cpt", (b"sec-if-cpt-container",)),
     Mark("sec-cp-challenge", (b'"sec-cp-challenge"',)),
-    Mark("gokuProps", (b"window.gokuProps", b"awswaf.com")),
     Mark("Incapsula incident ID", (b"Incapsula incident ID",), reason="block_page", bare=300),
+)
+"""Looked for in the head of every page, and in all of a small or refused one."""
+
+SCRIPT_MARKS: Final = (
+    Mark("_cf_chl_opt", (b"_cf_chl_opt",), (b"_cf_chl_opt={", b"_cf_chl_opt = {")),
+    Mark("gokuProps", (b"window.gokuProps", b"awswaf.com")),
     Mark("sucuri_cloudproxy_js", (b"sucuri_cloudproxy_js",)),
     Mark("acw_sc__v2", (b"acw_sc__v2",), bare=40),
     # One byte is found ten times sooner than four, and most heads have none.
     Mark("$_ts", (b"$", b"$_ts", b"window"), bare=40),
 )
-"""Looked for in the head of every page, and in all of a small or refused one."""
+"""Like :data:`MARKS`; all are statements of a script, so that a page without one cannot hold them."""
 
 CAPTCHA_MARKS: Final = (
     Mark("datadome:dd", (b"captcha-delivery.com", b"var dd={")),
