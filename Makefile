@@ -8,7 +8,7 @@ JOBS ?= 2
 .PHONY: help demo test check lint types contracts bench docs min all-versions clean
 
 help:
-	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (under a minute)"
+	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (about a minute; KEEP=DIR keeps logs and letters)"
 	@echo "make test    the tests"
 	@echo "make check   style, types, import contracts, names in the docs"
 	@echo "make bench   speed, memory and requests per URL against stock Scrapy and scrapy-rotating-proxies"
@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.ready
-	@$(BIN)/python -m scrapy_resiproxy.lab.demo
+	@$(BIN)/python -m scrapy_resiproxy.lab.demo $(if $(KEEP),--keep "$(KEEP)")
 
 test: $(VENV)/.ready
 	$(BIN)/coverage erase

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from scrapy_resiproxy.wording import counted, over
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy_resiproxy.tally import Counts, Tally
     from scrapy_resiproxy.tunnel.totals import Figures
@@ -15,11 +18,15 @@ if TYPE_CHECKING:
 MEGABYTE = 1e6
 GIGABYTE = 1e9
 KILOBYTE = 1e3
+WORTH_A_WORD = 0.05 * MEGABYTE
+"""Bytes below which 0.0 MB would be said."""
+GIVEN_UP = "given up"
+"""The state of a target to which nothing more is sent."""
 
 ADVICE = {
     ("transient", "target"): "the site fails: nothing to do but wait, it is probed",
     ("transient", "session"): "exits die: shorter RESIPROXY_SESSION_TTL, or ask the vendor",
-    ("transient", "proxy"): "the gateway fails: look at the vendor's status page",
+    ("transient", "proxy"): "the gateway fails: check its host and port, then the vendor's status page",
     ("transient", "local"): "our own network fails: check this machine's connection",
     ("rate", "target"): "the site limits us: its pace is kept; fewer requests at once would help",
     ("rate", "proxy"): "the plan's limit is reached: lower CONCURRENT_REQUESTS",
@@ -47,7 +54,8 @@ class Sickness:
 
 def sick_line(sick: Sickness, counts: Counts) -> str:
     """One line: state, why and whose fault, what waits, what comes next, what was wasted, what to do."""
-    parts = [f"{sick.target}: {sick.state}" + (f" for {sick.for_seconds:.0f} s" if sick.for_seconds else "")]
+    since = f" for {sick.for_seconds:.0f} s" if sick.for_seconds and sick.state != GIVEN_UP else ""
+    parts = [f"{sick.target}: {sick.state}{since}"]
     top = counts.top_reason()
     if top is not None:
         class_, reason, blame = top
@@ -61,9 +69,12 @@ def sick_line(sick: Sickness, counts: Counts) -> str:
     for value, words in ((sick.held, "held"), (sick.next_probe, "next probe in"), (sick.give_up, "given up in")):
         if value is not None:
             parts.append(f"{words} {max(0.0, value):.0f} s")
-    if counts.bytes_bad:
+    if counts.bytes_bad >= WORTH_A_WORD:
         parts.append(f"{counts.bytes_bad / MEGABYTE:.1f} MB wasted")
-    advice = ADVICE.get((top[0], top[2])) if top is not None else None
+    if sick.state == GIVEN_UP:
+        advice: str | None = "nothing more is sent there in this run"
+    else:
+        advice = ADVICE.get((top[0], top[2])) if top is not None else None
     return ", ".join(parts) + (f"; {advice}" if advice else "")
 
 
@@ -107,13 +118,37 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
+def replay_lines(path: str, letters: int, *, stored: int, final: Mapping[str, int]) -> list[str]:
+    """How to get back what is in the feed at *path*, a line for each command.
+
+    *stored* of its *letters* hold their page; *final* counts, by reason, those that run only when asked for.
+    """
+    if not letters:
+        return []
+    shown, unasked = shlex.quote(path), sum(final.values())
+    ended = counted(letters, "request ended as a dead letter", "requests ended as dead letters")
+    asking = " ".join(f"--reason {reason}" for reason, count in sorted(final.items()) if count)
+    only_asked = f"when asked for: scrapy replay {asking} {shown}"
+    if unasked == letters:
+        return [
+            f"{ended}, as the answer was final. {'It runs' if letters == 1 else 'They run'} again only {only_asked}"
+        ]
+    lines = [f"{ended}. To run {'it' if letters == 1 else 'them'} again: scrapy replay {shown}"]
+    if stored:
+        kept = counted(stored, "of these has its page with it", "of these have their page with them")
+        lines.append(f"{kept}: to run a mended callback there and send nothing: scrapy replay --offline {shown}")
+    if unasked:
+        lines.append(f"{unasked} of these had a final answer, to be run again only {only_asked}")
+    return lines
+
+
 def tunnel_line(figures: Figures) -> str:
     """How many tunnels were opened, what each carried, and how much of it was no page."""
     handshakes, pings = figures.share(figures.handshake_bytes), figures.share(figures.ping_bytes)
     return (
-        f"Tunnels (a vendor's bill may call them sessions): {figures.opened} opened, {figures.per_hour:,.0f} per hour, "
-        f"{figures.bytes_each / KILOBYTE:,.1f} kB each; overhead {figures.overhead_ratio:.1%} of their bytes "
-        f"({handshakes:.1%} handshakes, {pings:.1%} pings)."
+        f"Tunnels (a vendor's bill may call them sessions): {figures.opened} opened "
+        f"{over(figures.opened, figures.seconds)}, {figures.bytes_each / KILOBYTE:,.1f} kB each; "
+        f"overhead {figures.overhead_ratio:.1%} of their bytes ({handshakes:.1%} handshakes, {pings:.1%} pings)."
     )
 
 

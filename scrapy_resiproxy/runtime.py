@@ -67,7 +67,9 @@ class Runtime:
         self.validators = _validators(config)
         self.pool: SessionPool | None = None
         self.endpoint: str | None = None
-        """The gateway that every session goes through, where there is one: it has a circuit of its own."""
+        """The gateway that every session goes through, where there is one: it has a circuit of its own. A list of
+        endpoints is one from the moment on when it is given up.
+        """
         self.tally = Tally()
         self.now: Callable[[], float] = time.monotonic  # noqa: TID251 - the one clock
         """Monotonic seconds, for everything that lasts."""
@@ -75,6 +77,8 @@ class Runtime:
         """Wall-clock seconds since the epoch, for dates and records."""
         self.queues: list[Any] = []
         """The GuardedPriorityQueue instances of this crawl: the memory queue first."""
+        self.on_queued: Callable[[Request], None] = lambda request: None  # noqa: ARG005
+        """Called by those queues with every request that comes into them."""
         self.wake_at: Callable[[float], None] = lambda when: None  # noqa: ARG005
         """Asks for a turn at a time; set by the rescheduler."""
         self.waiting: Callable[[], int] | None = None
@@ -123,6 +127,7 @@ class Runtime:
                     self.rng,
                     salt=salt,
                     encoding=self.crawler.settings.get("HTTPPROXY_AUTH_ENCODING"),
+                    give_up=self.config.guard.target_give_up,
                 )
             except ValueError as error:
                 raise SettingError(f"RESIPROXY_PROXY: {error}") from None

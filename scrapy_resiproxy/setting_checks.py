@@ -9,8 +9,12 @@ import logging
 import math
 import os
 import re
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from w3lib.url import safe_url_string
 
 from scrapy_resiproxy.outcome import OutcomeClass
 
@@ -128,6 +132,43 @@ def status_classes(value: Any) -> dict[int, OutcomeClass]:
     except (TypeError, ValueError):
         words = ", ".join(repr(word.value) for word in OutcomeClass)
         raise ValueError(f"a dict of HTTP status to one of {words}") from None
+
+
+HOST = "a host name or an IP address, without scheme, port and path, or '*' for every other host"
+_HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+
+
+def host(value: Any) -> str:
+    """A host as URLs name it: lower case, without a dot at its end, IDNA as Scrapy spells it; or ``*``."""
+    if value == "*":
+        return "*"
+    address = ipv6(value) if isinstance(value, str) else None
+    if address is not None:
+        return address
+    if not isinstance(value, str) or re.search(r"[\s/?#@:\\\[\]%]", value):
+        raise ValueError(HOST)
+    try:
+        name = plain_host(urlsplit(safe_url_string(f"http://{value}/")).hostname or "")
+    except ValueError:  # No IDNA can be made of it.
+        name = ""
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError(HOST)
+    return name
+
+
+def ipv6(text: str) -> str | None:
+    """The shortest form of an IPv6 address, with brackets or without; None for what is none."""
+    try:
+        return IPv6Address(text[1:-1] if text[:1] == "[" and text[-1] == "]" else text).compressed
+    except ValueError:
+        return None
+
+
+def plain_host(hostname: str) -> str:
+    """*hostname*, which came out of a URL, in the one form in which targets are named."""
+    if ":" in hostname:
+        return ipv6(hostname) or hostname
+    return hostname.removesuffix(".")
 
 
 PROXIES = "a proxy URL, a template, a list of URLs or the path of a file"

@@ -12,9 +12,11 @@ import os
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scrapy_resiproxy.redact import redact_text
 from scrapy_resiproxy.setting_checks import (
     codes,
     flag,
+    host,
     log_level,
     mapping,
     names,
@@ -158,10 +160,10 @@ def _group(cls: type[_G], given: Mapping[str, Any]) -> _G:
     return cls(**values)
 
 
-def checked(name: str, value: Any, shown: str | None = None) -> Any:
-    """*value* as the setting *name* wants it; *shown* names it in the error where it is not a plain setting."""
+def checked(name: str, value: Any, shown: str | None = None, check: Check | None = None) -> Any:
+    """*value* as the setting *name*, or *check*, wants it; *shown* names it in the error if it is no plain setting."""
     try:
-        return CHECKS[name](value)
+        return (check or CHECKS[name])(value)
     except ValueError as error:
         said = "<hidden>" if name == "proxy" else repr(value)[:80]
         raise SettingError(f"{shown or PREFIX + name.upper()} is {said}; it must be {error}.") from None
@@ -203,16 +205,24 @@ def _targets(value: Any, guard: GuardSettings) -> dict[str, TargetSettings]:
         entries = mapping(value)
     except ValueError:
         raise SettingError(f"{name} is {value!r:.80}; it must be a dict of host name to dict.") from None
-    return {str(host): _target(f"{name}[{host!r}]", host, entry, guard) for host, entry in entries.items()}
+    found: dict[str, TargetSettings] = {}
+    for key, entry in entries.items():
+        shown = f"{name}[{redact_text(repr(key)):.80}]"
+        try:
+            named = host(key)
+        except ValueError as error:
+            raise SettingError(f"{shown}: a target must be {error}.") from None
+        if named in found:
+            raise SettingError(f"{shown}: {named} has an entry already, by another spelling.")
+        found[named] = _target(shown, entry, guard)
+    return found
 
 
 GUARD_NAMES = frozenset(entry.name for entry in fields(GuardSettings))
 TARGET_KEYS = frozenset({"validator", "markers", "status_classes", "proxy", "country", "group"})
 
 
-def _target(shown: str, host: Any, entry: Any, guard: GuardSettings) -> TargetSettings:
-    if not isinstance(host, str) or "/" in host or ":" in host:
-        raise SettingError(f"{shown}: a target is named by its host name alone, or '*'.")
+def _target(shown: str, entry: Any, guard: GuardSettings) -> TargetSettings:
     if not hasattr(entry, "items"):
         raise SettingError(f"{shown} is {entry!r:.80}; it must be a dict.")
     wrong = [key for key in entry if key not in TARGET_KEYS | GUARD_NAMES]
@@ -227,8 +237,8 @@ def _target(shown: str, host: Any, entry: Any, guard: GuardSettings) -> TargetSe
         markers=tuple(str(marker) for marker in names(entry.get("markers") or ())),
         status_classes=checked("status_classes", entry.get("status_classes") or {}, f"{shown}['status_classes']"),
         direct="proxy" in entry,
-        country=entry.get("country"),
-        group=entry.get("group"),
+        country=checked("country", entry.get("country"), f"{shown}['country']"),
+        group=checked("group", entry.get("group"), f"{shown}['group']", text),
         guard=replace(guard, **overrides) if overrides else None,
     )
 

@@ -289,7 +289,15 @@ def test_the_reference_has_every_option_of_a_command_and_no_other(name: str):
 def test_the_reference_has_the_exit_codes_that_a_command_promises(name: str):
     codes = {code for code in first_column(section(reference("commands"), f"scrapy {name}")) if code.isdecimal()}
     promised = (command(name).__doc__ or "").partition("Exit codes:")[2]
-    assert codes == set(re.findall(r"(?<![\w.])\d\b", promised))
+    assert codes == set(re.findall(r"(?<![\w.])\d+\b", promised))
+
+
+@pytest.mark.parametrize("module", ["scrapy_resiproxy.lab.__main__", "scrapy_resiproxy.lab.demo"])
+def test_the_reference_has_the_exit_codes_of_the_lab(module: str):
+    program = f"python -m {module.removesuffix('.__main__')}"
+    told = import_module(module)._DESCRIPTION.partition("Exit codes:")[2]
+    codes = {code for code in first_column(section(reference("commands"), program)) if code.isdecimal()}
+    assert codes == set(re.findall(r"\b\d+\b", told))
 
 
 def test_the_reference_has_every_column_of_the_tunnel_ledger_and_no_other():

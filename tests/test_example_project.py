@@ -115,12 +115,12 @@ def test_what_an_outage_cost_comes_back_with_the_replay_and_no_row_twice(project
 
     lab.set_behaviour("shop.example", BAD_DAY["shop.example"])
     output = project.scrapy("replay", "deadletter/shop/*.jsonl")
-    assert "left: nothing" in output
+    assert "nothing is left" in output
     rows = project.rows()
     assert {url for url, _, _ in rows} == shop()
     assert len(rows) == ITEMS
 
-    assert "left: nothing" in project.scrapy("replay", "deadletter/shop/*.jsonl")
+    assert "no open letter to run" in project.scrapy("replay", "deadletter/shop/*.jsonl")
     assert project.rows() == rows
 
 

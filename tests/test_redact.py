@@ -498,3 +498,13 @@ def test_it_needs_neither_scrapy_nor_twisted():
     code = "import sys, scrapy_resiproxy.redact; print({'scrapy', 'twisted'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("said", ["Invalid port: 'canary'", "no such host: wordword", "canary/wordword is odd"])
+def test_a_long_piece_between_the_marks_of_a_url_is_hidden_too(said):
+    secrets = Secrets()
+    secrets.register("canary/wordword@12345:x")
+    hidden = secrets.scrub(f"{said} at 12345:x")
+    assert "canary" not in hidden
+    assert "wordword" not in hidden
+    assert hidden.endswith(" at 12345:x")

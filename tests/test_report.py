@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
-from scrapy_resiproxy.report import Sickness, aligned, cost_line, sick_line, stats_of, table, tunnel_line
+from scrapy_resiproxy.report import Sickness, aligned, cost_line, replay_lines, sick_line, stats_of, table, tunnel_line
 from scrapy_resiproxy.tally import AllCounts, Counts, Tally
 from scrapy_resiproxy.tunnel.totals import Figures
 
@@ -31,6 +35,15 @@ def test_a_sick_target_is_told_with_why_whose_fault_what_next_and_what_to_do() -
 def test_what_is_not_known_is_left_out() -> None:
     sick = Sickness("a", "failing", None, 0, None, None, None, None)
     assert sick_line(sick, Counts()) == "a: failing"
+
+
+def test_a_target_that_was_given_up_is_not_said_to_be_probed() -> None:
+    found = AllCounts()
+    found.judge(UNAVAILABLE, 40_000, fresh=False)
+    assert sick_line(Sickness("a", "given up", 20.0, 3, None, None, None, None), found) == (
+        "a: given up, mostly transient/unavailable (fault of the target), 3 waiting; "
+        "nothing more is sent there in this run"
+    )
 
 
 def test_our_own_network_is_called_so() -> None:
@@ -63,11 +76,73 @@ TUNNELS = Figures(opened=18, seconds=240.0, wire_bytes=2_700_000, payload_bytes=
 UNAVAILABLE = Outcome(OutcomeClass.TRANSIENT, "unavailable", Blame.TARGET)
 
 
-def test_tunnels_are_told_by_the_hour_and_by_what_each_carried() -> None:
-    assert tunnel_line(TUNNELS) == (
-        "Tunnels (a vendor's bill may call them sessions): 18 opened, 270 per hour, 150.0 kB each; "
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(6.0, "in 6 s"), (240.0, "in 4 min"), (1200.0, "in 20 min, 54 per hour")]
+)
+def test_tunnels_are_told_by_what_each_carried_and_by_the_hour_where_there_was_time_for_it(
+    seconds: float, said: str
+) -> None:
+    assert tunnel_line(replace(TUNNELS, seconds=seconds)) == (
+        f"Tunnels (a vendor's bill may call them sessions): 18 opened {said}, 150.0 kB each; "
         "overhead 11.1% of their bytes (4.1% handshakes, 7.0% pings)."
     )
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored", "final", "said"),
+    [
+        (0, 0, {}, []),
+        (1, 0, {}, ["1 request ended as a dead letter. To run it again: scrapy replay d/a.jsonl"]),
+        (2, 0, {}, ["2 requests ended as dead letters. To run them again: scrapy replay d/a.jsonl"]),
+        (
+            3,
+            1,
+            {"terminal": 1, "circuit_open": 0},
+            [
+                "3 requests ended as dead letters. To run them again: scrapy replay d/a.jsonl",
+                (
+                    "1 of these has its page with it: to run a mended callback there and send nothing: "
+                    "scrapy replay --offline d/a.jsonl"
+                ),
+                (
+                    "1 of these had a final answer, to be run again only when asked for: "
+                    "scrapy replay --reason terminal d/a.jsonl"
+                ),
+            ],
+        ),
+        (
+            2,
+            0,
+            {"terminal": 1, "forbidden": 1},
+            [
+                (
+                    "2 requests ended as dead letters, as the answer was final. They run again only when asked for: "
+                    "scrapy replay --reason forbidden --reason terminal d/a.jsonl"
+                )
+            ],
+        ),
+        (
+            1,
+            0,
+            {"forbidden": 1},
+            [
+                (
+                    "1 request ended as a dead letter, as the answer was final. It runs again only when asked for: "
+                    "scrapy replay --reason forbidden d/a.jsonl"
+                )
+            ],
+        ),
+    ],
+    ids=["none", "one", "two", "of all kinds", "only final ones", "one final one"],
+)
+def test_a_lost_request_comes_with_the_command_that_gets_it_back(
+    letters: int, stored: int, final: dict[str, int], said: list[str]
+) -> None:
+    assert replay_lines("d/a.jsonl", letters, stored=stored, final=final) == said
+
+
+def test_the_path_in_a_command_can_be_pasted() -> None:
+    assert replay_lines("my letters.jsonl", 1, stored=0, final={})[0].endswith("scrapy replay 'my letters.jsonl'")
 
 
 def test_what_bought_nothing_is_told_apart() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
 from scrapy.settings import Settings
 
+from scrapy_resiproxy.components.flow import host_of
 from scrapy_resiproxy.outcome import OutcomeClass
 from scrapy_resiproxy.settings import Config, SettingError
 from scrapy_resiproxy.settings_reader import CHECKS, read
@@ -226,17 +228,65 @@ def test_an_unknown_name_is_told_with_the_nearest_that_is_known() -> None:
     ("targets", "said"),
     [
         ([], "must be a dict of host name to dict"),
-        ({"http://a.example/": {}}, "named by its host name alone"),
         ({"a.example": 5}, "must be a dict"),
         ({"a.example": {"validater": 1}}, "has the key 'validater'"),
         ({"a.example": {"proxy": "http://x:1"}}, "can only be None"),
         ({"a.example": {"budget_ratio": -1}}, "['budget_ratio'] is -1; it must be a number from 0 to 10"),
+        ({"a.example": {"country": 5}}, "['country'] is 5; it must be a non-empty string, or None"),
+        ({"a.example": {"group": ["shop"]}}, "['group'] is ['shop']; it must be a non-empty string, or None"),
+        ({"a.example": {}, "A.EXAMPLE.": {}}, "['A.EXAMPLE.']: a.example has an entry already, by another spelling."),
     ],
 )
 def test_a_wrong_target_is_named(targets: Any, said: str) -> None:
     with pytest.raises(SettingError, match="RESIPROXY_TARGETS") as caught:
         config(TARGETS=targets)
     assert said in str(caught.value)
+
+
+NO_HOST = [
+    *("", " ", ".", "*.", "*.a", "*a", "**", "a b", "a.example ", "a..b", ".a.example", "a.example..", "a,b", "a%2eb"),
+    *("http://a.example", "http://a.example/", "//a.example", "a.example/", "a.example/x", "a?b", "a#b", "a\\b"),
+    *("a.example:80", "x:99999", "a:", "user@a.example", "[::1]:80", "[::1", "::1]", "[]", "[a.example]", "1::2::3"),
+    *("a" * 64 + ".example", ".".join(["abcdefghi"] * 26), "é" * 70, "\ud800", None, 5, b"a.example"),
+]
+
+
+@pytest.mark.parametrize("key", NO_HOST)
+def test_what_no_host_is_called_names_no_target(key: Any) -> None:
+    allowed = "a host name or an IP address, without scheme, port and path, or '*' for every other host"
+    with pytest.raises(SettingError) as caught:
+        config(TARGETS={key: {}})
+    assert str(caught.value) == f"RESIPROXY_TARGETS[{key!r:.80}]: a target must be {allowed}."
+
+
+def test_a_key_that_holds_a_credential_does_not_show_it() -> None:
+    with pytest.raises(SettingError) as caught:
+        config(TARGETS={PROXY: {}})
+    assert "gateway.example" in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "url"),
+    [
+        ("a.example", "http://a.example/"),
+        ("A.Example", "http://a.EXAMPLE:8080/x"),
+        ("a.example.", "http://a.example/"),
+        ("a.example", "http://a.example./"),
+        ("localhost", "http://localhost:1/"),
+        ("a_b-.example", "http://a_b-.example/"),
+        ("bücher.example", "http://BÜCHER.example/"),
+        ("xn--bcher-kva.example", "http://bücher.example/"),
+        ("straße.example", "http://straße.example/"),
+        ("127.0.0.1", "http://127.0.0.1:80/"),
+        ("::1", "http://[::1]/"),
+        ("[::1]", "http://[0:0:0:0:0:0:0:1]:8080/"),
+        ("2001:DB8:0::1", "http://user@[2001:db8::1]/"),
+    ],
+)
+def test_a_target_is_found_however_its_host_is_spelt(key: str, url: str) -> None:
+    found = config(TARGETS={key: {"group": "it"}})
+    assert found.target_key(host_of(Request(url))) == "it"
 
 
 def test_targets_are_found_by_host_then_by_star() -> None:

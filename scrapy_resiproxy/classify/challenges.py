@@ -36,6 +36,8 @@ _WIDGET_ELEMENT: Final = re.compile(marks.WIDGET_ELEMENT, re.IGNORECASE)
 _WIDGET_INVISIBLE: Final = re.compile(marks.WIDGET_INVISIBLE)
 _CLOUDFLARE_CODE: Final = re.compile(marks.CLOUDFLARE_CODE)
 _BLOCK_PATH: Final = re.compile(r"/(?:errors/validateCaptcha|sorry/index\?.*continue=|(?:blocked|captcha)(?:[/?]|$))")
+_GOOGLE: Final = re.compile(r"(?:[a-z0-9-]+\.)*google\.(?:com?\.)?[a-z]{2,3}")
+_GOOGLE_BLOCK_PATH: Final = re.compile(r"/sorry/\w*")
 
 
 def find_wall(
@@ -63,11 +65,15 @@ def find_wall(
 def find_widget(response: Response) -> Outcome | None:
     """The outcome of a refusal that shows a captcha's widget, which goes after everything else.
 
-    A site may have the widget in the frame of all its pages, so an honest 403 may show it: then it is weak.
+    A site may have the widget in the frame of all its pages, so an honest 403 may show it: then it is weak. On a 503
+    its script alone says nothing, for that is the status of maintenance: there must be something to click.
     """
     if response.status not in _WIDGET_STATUSES or not isinstance(response, TextResponse):
         return None
     body = narrow(response.body)
+    if response.status == 503:
+        shown = _shown_widget(body) if _names_widget(body) else None
+        return _wall("challenge", shown) if shown else None
     name = next((name for token, name in marks.WIDGETS if body.find(token, 0, SCAN) >= 0), None)
     if name is None and _names_widget(body):
         found = _WIDGET_ELEMENT.search(body, 0, SCAN)
@@ -99,27 +105,32 @@ def _by_header(response: Response) -> Outcome | None:
 
 def _by_url(request: Request, response: Response) -> Outcome | None:
     asked = request.meta["redirect_urls"]
-    match = _BLOCK_PATH.match(_path(response.url)) if asked else None
+    path = _block_path(response.url) if asked else None
     # Who asked for a page with such an address got what he asked for.
-    if not asked or match is None or _BLOCK_PATH.match(_path(str(asked[0]))):
+    if path is None or _block_path(str(asked[0])) is not None:
         return None
-    return _wall("block_url", "url:" + one_line(match[0].partition("?")[0], 40))
+    return _wall("block_url", "url:" + one_line(path, 40))
 
 
-def _path(url: str) -> str:
+def _block_path(url: str) -> str | None:
     try:
         parts = urlsplit(url)
+        host = parts.hostname or ""
     except ValueError:
-        return ""
-    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+        return None
+    match = _BLOCK_PATH.match(f"{parts.path}?{parts.query}" if parts.query else parts.path)
+    if match is None and _GOOGLE.fullmatch(host):
+        match = _GOOGLE_BLOCK_PATH.match(parts.path)
+    return match and match[0].partition("?")[0]
 
 
 def _by_marker(response: TextResponse, markers: Sequence[str]) -> Outcome | None:
+    body = narrow(response.body)
     for marker in markers:
         spellings = {marker.encode("utf-8", "replace")}
         if not marker.isascii():
             spellings.add(marker.encode(response.encoding, "replace"))
-        if any(response.body.find(spelling, 0, SCAN) >= 0 for spelling in spellings):
+        if any(body.find(spelling, 0, SCAN) >= 0 for spelling in spellings):
             return _wall("marker", "marker:" + one_line(ascii(marker)[1:-1], 60))
     return None
 

@@ -24,7 +24,13 @@ UNSEEN: Final = frozenset({b"script", b"style", b"noscript", b"template", b"titl
 """Elements whose insides are no part of what a reader sees."""
 
 _TITLE_LENGTH: Final = 300
-_WIDE: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
+_WIDE: Final = {
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+    **{bytes((character, 0)): "utf-16-le" for character in range(1, 128)},
+    **{bytes((0, character)): "utf-16-be" for character in range(1, 128)},
+}
+"""How a page begins that is in UTF-16: with a byte order mark, or with an ASCII character, such as "<"."""
 _NAME: Final = re.compile(rb"[a-z][a-z0-9]*")
 _CLICKED: Final = re.compile(rb"\btype\s*=\s*[\"']?(?:hidden|submit|button|image|checkbox)\b")
 
@@ -41,8 +47,9 @@ class Survey:
 
 
 def narrow(body: bytes) -> bytes:
-    """*body* itself or, of one in UTF-16 with a byte order mark, its start in UTF-8: markers are ASCII."""
-    return body[: 2 * SCAN].decode("utf-16", "replace").encode() if body[:2] in _WIDE else body
+    """*body* itself or, of one in UTF-16, its start in UTF-8: markers are ASCII."""
+    start = body[:2]
+    return body[: 2 * SCAN].decode(_WIDE[start], "replace").encode("utf-8", "replace") if start in _WIDE else body
 
 
 def title_of(body: bytes) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Awaitable, Callable
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -66,6 +67,8 @@ Judgement: TypeAlias = tuple[Outcome, BaseException | None]
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MARK: Final = "_resiproxy_validators"
 _EVIDENCE: Final = 160
+_RAISED: Final = (Exception, CancelledError, GeneratorExit)
+"""What a validator may raise without meaning to end the process. The last two are no Exception."""
 _REASONS: Final = {
     OutcomeClass.TRANSIENT: ("validator_transient", Blame.TARGET),
     OutcomeClass.RATE: ("validator_rate", Blame.TARGET),
@@ -177,7 +180,7 @@ async def validate(validator: Validator, response: Response) -> Judgement:
     return judgement if isinstance(judgement, tuple) else await judgement
 
 
-def validate_now(validator: Validator, response: Response) -> Judgement | Awaitable[Judgement]:
+def validate_now(validator: Validator, response: Response) -> Judgement | Coroutine[Any, Any, Judgement]:
     """As :func:`validate`, but the judgement itself where *validator* does not make us wait."""
     check = check_name(validator)
     try:
@@ -185,7 +188,7 @@ def validate_now(validator: Validator, response: Response) -> Judgement | Awaita
         waiting = awaitable(result)
         if waiting is None:
             return interpret(result, check=check), None
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+    except _RAISED as error:
         return _broken(check, error)
     return _validate_later(waiting, check)
 
@@ -193,10 +196,10 @@ def validate_now(validator: Validator, response: Response) -> Judgement | Awaita
 async def _validate_later(waiting: Awaitable[Any], check: str) -> Judgement:
     try:
         return interpret(await waiting, check=check), None
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+    except _RAISED as error:
         return _broken(check, error)
 
 
-def _broken(check: str, error: Exception) -> Judgement:
+def _broken(check: str, error: BaseException) -> Judgement:
     evidence = one_line(f"{check}: {type(error).__name__}", _EVIDENCE)
     return terminal("validator_error", Blame.LOCAL, evidence), error

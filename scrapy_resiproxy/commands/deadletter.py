@@ -16,6 +16,7 @@ from scrapy_resiproxy.deadletter.index import Entry, Index, index
 from scrapy_resiproxy.deadletter.lock import LockedError
 from scrapy_resiproxy.deadletter.reading import LetterError
 from scrapy_resiproxy.deadletter.replay import POISON
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -41,17 +42,23 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            "Count the open dead letters in the given feeds by class, reason and target. A letter is open while it "
-            "is neither done nor followed by a newer one about the same request. PATH may hold wildcards."
+            "Count what a crawl has given up and no replay has done yet: the open dead letters in the given feeds, by "
+            "class, reason and target. A feed is the file that a crawl wrote, such as "
+            "deadletter/shop/2026-01-31T18-04-08.727.jsonl; PATH may hold wildcards. A letter is open while it is "
+            "neither done nor superseded by a newer one about the same request; poison has failed in three replays. "
+            "Exit codes are 0 when it did what was asked, 2 for wrong usage and 3 when another process is busy with a "
+            "feed (--compact only)."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         group = parser.add_argument_group(title="What to show")
-        group.add_argument("--list", action="store_true", help="one line for each open letter")
+        group.add_argument(
+            "--list", action="store_true", help="one line for each open letter, with its id and why it may not run"
+        )
         group.add_argument("--urls", action="store_true", help="the URL of each open letter, alone on its line")
         group.add_argument(
-            "--compact", action="store_true", help="rewrite the feeds without what is done and without marks"
+            "--compact", action="store_true", help="rewrite the feeds without what is done or superseded"
         )
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -78,7 +85,7 @@ class Command(ScrapyCommand):
                 print(error)
                 self.exitcode = EXIT_LOCKED
             else:
-                print(f"{name}: {kept} lines kept, {dropped} dropped")
+                print(f"{name}: {counted(kept, 'line')} kept, {dropped} dropped")
 
     def _show(self, files: Sequence[str], opts: argparse.Namespace) -> None:
         found = index(files)
@@ -125,7 +132,7 @@ def _headline(files: Sequence[str], found: Index, entries: Sequence[Entry]) -> s
     states = Counter(found.marks[entry.id] for entry in found.entries if entry.id in found.marks)
     older = len(found.entries) - states.total() - len(entries)
     parts = [
-        f"{len(found.entries)} letters in {len(files)} {'feed' if len(files) == 1 else 'feeds'}",
+        f"{counted(len(found.entries), 'letter')} in {counted(len(files), 'feed')}",
         f"{len(entries)} open",
         f"{states['done']} done",
         f"{states['superseded'] + older} superseded",

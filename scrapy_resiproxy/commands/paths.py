@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from scrapy_resiproxy.deadletter.index import expand
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ def feed_files(args: Sequence[str]) -> list[str]:
         if arg.startswith("-"):
             raise UsageError(f"{arg} is no option of this command", print_help=False)
     if not args:
-        raise UsageError("name at least one dead-letter feed, or a pattern", print_help=False)
+        raise UsageError("name at least one dead-letter feed, such as deadletter/shop/*.jsonl", print_help=False)
     try:
         return expand(args)
     except ValueError as error:
@@ -38,4 +39,4 @@ def show_problems(problems: Sequence[str], say: Callable[[str], None]) -> None:
     for problem in problems[:PROBLEMS_SHOWN]:
         say(f"passed over: {problem}")
     if len(problems) > PROBLEMS_SHOWN:
-        say(f"passed over: {len(problems) - PROBLEMS_SHOWN} more lines")
+        say(f"passed over: {counted(len(problems) - PROBLEMS_SHOWN, 'more line')}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -12,18 +13,21 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import feed_process_params_from_cli
 
+from scrapy_resiproxy.commands.leftovers import dry_lines, left_lines, new_lines
 from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
 from scrapy_resiproxy.commands.runs import Run, Runs
 from scrapy_resiproxy.components.feeds import overwritten
 from scrapy_resiproxy.components.rebuilding import HOOK
 from scrapy_resiproxy.deadletter.lock import Lock, LockedError
 from scrapy_resiproxy.deadletter.progress import named
-from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
+from scrapy_resiproxy.deadletter.replay import Filter, Selection, select
 from scrapy_resiproxy.deadletter.times import iso
 from scrapy_resiproxy.redact import MASK
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from scrapy import Spider
 
@@ -34,10 +38,10 @@ EXIT_LOCKED: Final = 3
 """Another process is replaying or compacting one of the feeds."""
 
 OPTIONS: Final = {
-    "class": "CLASS",
-    "reason": "REASON",
-    "target": "TARGET",
-    "id": "ID",
+    "class": "only those of this class, which is transient, rate, identity or terminal",
+    "reason": "only those with this reason, such as parse_error; scrapy deadletter shows them",
+    "target": "only those of this site",
+    "id": "only this letter, even if it is poison or final; scrapy deadletter --list shows ids",
 }
 
 
@@ -56,26 +60,39 @@ class Command(BaseRunSpiderCommand):
 
     def long_desc(self) -> str:
         return (
-            "Run spiders on the dead letters in the given feeds instead of their start requests, one crawl for each "
-            "spider and set of spider arguments. PATH may hold wildcards. Exit codes: 0 all done, 1 letters remain, "
-            "2 wrong usage, 3 a feed is being replayed by another process."
+            "Run again what a crawl has given up: a dead-letter feed is the file that it wrote of that, such as "
+            "deadletter/shop/2026-01-31T18-04-08.727.jsonl. There is one crawl for each spider and set of spider "
+            "arguments, with the letters in the place of the start requests. PATH may hold wildcards. What is done is "
+            "marked in the feed, so the same command can be given until nothing is left. Letters whose answer was "
+            "final run only when asked for (--class, --reason, --id). Exit codes are 0 when all letters that were "
+            "asked for are done, 1 when some remain, 2 for wrong usage and 3 when another process is busy with a feed."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         group = parser.add_argument_group(title="Which letters")
-        for name, shown in OPTIONS.items():
+        for name, text in OPTIONS.items():
             group.add_argument(
-                f"--{name}", dest=f"only_{name}", action="append", metavar=shown, help=f"only with this {name}"
+                f"--{name}",
+                dest=f"only_{name}",
+                action="append",
+                metavar=name.upper(),
+                help=f"{text} (may be repeated)",
             )
-        group.add_argument("--since", metavar="T", help="only written since T: an ISO 8601 time, or an age like 6h")
-        group.add_argument("--limit", metavar="N", help="at most N letters")
-        group.add_argument("--now", action="store_true", help="also those that should wait until later")
+        group.add_argument(
+            "--since", metavar="T", help="only those written since T, an ISO 8601 time or an age like 90m, 6h or 2d"
+        )
+        group.add_argument("--limit", metavar="N", help="at most N letters, the oldest first")
+        group.add_argument("--now", action="store_true", help="also those that a server told to come back later for")
         group = parser.add_argument_group(title="How to run them")
-        group.add_argument("--offline", action="store_true", help="run callbacks on the stored pages and send nothing")
+        group.add_argument(
+            "--offline",
+            action="store_true",
+            help="run callbacks on the pages that were kept (reasons parse_error and validator_error), send nothing",
+        )
         group.add_argument("--dry-run", action="store_true", help="say what would run, and run nothing")
         group.add_argument(
-            "--allow-overwrite", action="store_true", help="run although a configured item feed will be overwritten"
+            "--allow-overwrite", action="store_true", help="run although it will overwrite an item feed of the project"
         )
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -94,6 +111,8 @@ class Command(BaseRunSpiderCommand):
             wanted = Filter.from_mapping(given, now=now)
         except ValueError as error:
             raise UsageError(f"--{error}", print_help=False) from None
+        self._again: Counter[str] = Counter()
+        self._new: Counter[str] = Counter()
         self._out = sys.stderr if _writes_to_stdout(opts) else sys.stdout
         try:
             with ExitStack() as locks:
@@ -110,6 +129,10 @@ class Command(BaseRunSpiderCommand):
     def _say(self, line: str) -> None:
         print(line, file=self._out)
 
+    def _say_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._say(line)
+
     def _replay(
         self, files: list[str], wanted: Filter, given: dict[str, Any], opts: argparse.Namespace, now: float
     ) -> None:
@@ -118,14 +141,19 @@ class Command(BaseRunSpiderCommand):
         runs = self._runs(files, selection, wanted, given, opts)
         if opts.dry_run:
             for run in runs:
-                self._say(f"{run.shown}: {run.letters} letters would be replayed")
-            self._say_left(selection)
+                self._say(f"{run.shown}: {counted(run.letters, 'letter')} would be replayed")
+            self._say_all(dry_lines(selection))
             return
         self._check_feeds(runs, opts)
         assert self.crawler_process is not None
         Runs(self.crawler_process, runs, self._report).start()  # type: ignore[arg-type]
         after = select(files, wanted, now=datetime.now(UTC).timestamp(), rebuilders=self._rebuilders())
-        self._say_left(after)
+        # Of the new letters those in the feeds themselves are open there.
+        for feed in files:
+            self._new.pop(feed, None)
+            self._again.pop(feed, None)
+        self._say_all(left_lines(after, again=self._again.total(), ran=bool(runs)))
+        self._say_all(new_lines(self._new))
         if after.remaining:
             self.exitcode = EXIT_LETTERS_REMAIN
 
@@ -172,12 +200,14 @@ class Command(BaseRunSpiderCommand):
         try:
             spidercls = self.crawler_process.spider_loader.load(name)
         except KeyError:
-            self._say(f"{name}: {count} letters are left, for this project has no spider of that name")
+            left = counted(count, "letter is", "letters are")
+            self._say(f"{name}: {left} left, for this project has no spider of that name")
             self.exitcode = EXIT_LETTERS_REMAIN
             return None
         hidden = [key for key, value in arguments.items() if value == MASK]
         if hidden:
-            self._say(f"{name}: {count} letters are left, for they do not hold a secret: add -a {hidden[0]}=VALUE")
+            left = counted(count, "letter is", "letters are")
+            self._say(f"{name}: {left} left, for no letter holds a secret: add -a {hidden[0]}=VALUE")
             self.exitcode = EXIT_LETTERS_REMAIN
             return None
         return spidercls
@@ -203,21 +233,11 @@ class Command(BaseRunSpiderCommand):
             self.exitcode = EXIT_LETTERS_REMAIN
             return
         self._say(summary.line(run.shown))
+        if summary.new_letters:
+            self._new[summary.new_feed] += summary.new_letters
+            self._again[summary.new_feed] += summary.again
         if summary.again:
             self.exitcode = EXIT_LETTERS_REMAIN
-
-    def _say_left(self, selection: Selection) -> None:
-        parts = [f"{len(selection.entries)} open"] if selection.entries else []
-        parts += [f"{count} {WHY_LEFT[why]}" for why, count in sorted(selection.left.items())]
-        if selection.waits_until is not None:
-            parts.append(f"the first may go at {iso(selection.waits_until)}")
-        self._say("left: " + (", ".join(parts) or "nothing"))
-        if selection.unasked:
-            asking = " ".join(f"--class {each}" for each in sorted(selection.unasked))
-            self._say(
-                f"NOT RUN: {selection.left['unasked']} letters whose answer was final. "
-                f"To run them, give the same command with {asking}"
-            )
 
 
 def _given(opts: argparse.Namespace) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from time import perf_counter, sleep
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from scrapy_resiproxy.commands.progress import progress
 from scrapy_resiproxy.tunnel.ledger import Row, read_rows
 from scrapy_resiproxy.tunnel.probe import Verdict, judge, open_line, trusting_context, try_both
 from scrapy_resiproxy.tunnel.probe_idle import Wait, measure_silence, measure_warmth
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET: Final = "https://www.example.com/"
 _BAR: Final = 60
+EXIT_INTERRUPTED: Final = 130
 
 
 class Command(ScrapyCommand):
-    """``scrapy tunnel probe|watch|stats``. Exit codes: 0, 1 the port does not carry data, 2 wrong usage."""
+    """``scrapy tunnel probe|watch|stats``.
+
+    Exit codes: 0, 1 the port does not carry data, 2 wrong usage, 130 interrupted (``probe`` and ``stats``).
+    """
 
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - as in the base class
@@ -42,20 +46,27 @@ class Command(ScrapyCommand):
 
     def long_desc(self) -> str:
         return (
-            "probe: does the port carry data over CONNECT or SOCKS5, is TLS intercepted, how long may a tunnel idle, "
-            "do pings keep it; ends with the settings to paste. watch: count this machine's connections to a proxy "
-            "every second. stats: sum up a tunnel ledger, or compare two."
+            "probe tells whether a proxy's port carries data (over CONNECT or SOCKS5), whether TLS is intercepted, how "
+            "long a tunnel may be silent and whether pings keep it open. It ends with the settings to paste, and takes "
+            "up to three minutes. PROXY_URL is http://user:password@host:port. "
+            "watch counts this machine's connections to HOST:PORT every second and says how long they live (Linux "
+            "only). stats sums up FILE, a tunnel ledger that a crawl wrote (RESIPROXY_TUNNEL_LEDGER), or compares two. "
+            "Exit codes are 0 when it did what was asked, 1 when the port does not carry data, 2 for wrong usage and "
+            "130 when interrupted."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        group = parser.add_argument_group(title="Tunnels")
-        group.add_argument("--target", default=DEFAULT_TARGET, help="probe, https URL to fetch (default %(default)s)")
-        group.add_argument("--max", type=float, default=90.0, help="probe, longest silence in seconds (90)")
-        group.add_argument("--timeout", type=float, default=5.0, help="probe, seconds for each answer (5)")
-        group.add_argument("--quick", action="store_true", help="probe, do not measure the idle timeout")
-        group.add_argument("--seconds", type=float, help="watch, stop after so long (else with Ctrl-C)")
-        group.add_argument("--before", metavar="FILE", help="stats, an earlier ledger of the same work")
+        # No colons: Scrapy's formatter takes a line that ends in one for a heading.
+        add = parser.add_argument_group(title="For probe").add_argument
+        add("--target", metavar="URL", default=DEFAULT_TARGET, help="https page to ask for (default %(default)s)")
+        add("--max", metavar="S", type=float, default=90.0, help="longest silence to try, in seconds (default 90)")
+        add("--timeout", metavar="S", type=float, default=5.0, help="seconds to wait for each answer (default 5)")
+        add("--quick", action="store_true", help="only prove the port, do not measure how long a tunnel may be silent")
+        add = parser.add_argument_group(title="For watch").add_argument
+        add("--seconds", metavar="S", type=float, help="stop after so many seconds (default is to go on until Ctrl-C)")
+        add = parser.add_argument_group(title="For stats").add_argument
+        add("--before", metavar="FILE", help="compare with this earlier ledger of the same work")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         actions: dict[str, Callable[[str, Any], int]] = {"probe": probe, "watch": watch, "stats": stats}
@@ -70,6 +81,7 @@ class Command(ScrapyCommand):
             raise UsageError(f"{where}{error.strerror or error}", print_help=False) from None
         except KeyboardInterrupt:
             print()
+            self.exitcode = EXIT_INTERRUPTED
 
 
 def probe(url: str, opts: argparse.Namespace) -> int:
@@ -89,31 +101,19 @@ def _measure(verdict: Verdict, port: Port, target: Target, opts: argparse.Namesp
     assert verdict.way is not None
     opener = partial(open_line, verdict.way, port, target, opts.timeout, trusting_context())
     try:
-        silence = _with_counter("silent tunnels", measure_silence, opener, opts.max, opts.timeout)
+        with progress("silent tunnels") as show:
+            silence = measure_silence(opener, opts.max, opts.timeout, Wait(perf_counter, show))
         print("\n".join(tell_silence(silence, opts.max)))
         warmth = None
         if silence.timeout is not None:
-            warmth = _with_counter("a pinged tunnel", measure_warmth, opener, silence.timeout, opts.max, opts.timeout)
+            with progress("a pinged tunnel") as show:
+                warmth = measure_warmth(opener, silence.timeout, opts.max, opts.timeout, Wait(perf_counter, show))
             print(tell_warmth(warmth, silence))
     except StageFailed as failed:
         print(f"No more tunnel could be opened: {failed}")
         return 1
     print("\n".join(advice(verdict.way, silence, warmth)))
     return 0
-
-
-def _with_counter(what: str, measure: Callable[..., Any], *args: Any) -> Any:
-    """Run a measurement, with a counter on a terminal and a plain line elsewhere."""
-    if sys.stderr.isatty():
-        show = lambda left: print(f"\r{what}: {left:4.0f} s left ", end="", file=sys.stderr, flush=True)  # noqa: E731
-    else:
-        print(f"Measuring {what} ...", flush=True)
-        show = lambda left: None  # noqa: E731, ARG005
-    try:
-        return measure(*args, Wait(perf_counter, show))
-    finally:
-        if sys.stderr.isatty():
-            print("\r" + " " * 40, end="\r", file=sys.stderr, flush=True)
 
 
 def watch(where: str, opts: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy_resiproxy import signals
 from scrapy_resiproxy.components.browser import in_browser, put_on
 from scrapy_resiproxy.components.flow import forget_credentials
+from scrapy_resiproxy.guard.samples import Sample, endpoint_sample_of, refuses_plan
 from scrapy_resiproxy.names import META_COUNTRY, META_SESSION, META_STATE
 from scrapy_resiproxy.outcome import Blame, OutcomeClass
 from scrapy_resiproxy.sessions.pool import Lease, NoSession, SessionGone
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import Flight, State
     from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
+    from scrapy_resiproxy.sessions.last_call import LastCall
     from scrapy_resiproxy.sessions.session import Session
 
 
@@ -72,11 +74,18 @@ class Boarding:
             flight.left = True
             self.pool.release(flight.lease.session, self.runtime.now())
 
+    def carried(self) -> None:
+        """Something came through one of the sessions."""
+        if self.pool is not None and self.pool.last_call is not None:
+            self.pool.last_call.carried()
+
     def report(self, flight: Flight, outcome: Outcome, now: float) -> None:
         """What the attempt means for its session."""
         if flight.lease is None or self.pool is None:
             return
         session = flight.lease.session
+        if self.pool.last_call is not None:
+            self._look_at_list(self.pool.last_call, flight, outcome, now)
         if outcome.ok:
             self.pool.good(session, now)
             self.bury_closed()
@@ -90,6 +99,23 @@ class Boarding:
                 spider=self.runtime.crawler.spider,
             )
         self.bury_closed()
+
+    def _look_at_list(self, last_call: LastCall, flight: Flight, outcome: Outcome, now: float) -> None:
+        """Give the list up where none of its endpoints carries anything any more.
+
+        From then on it stands before every target as a gateway does that is given up; as long as it works its
+        endpoints have nothing in common that could fail.
+        """
+        sample = endpoint_sample_of(outcome)
+        if sample is Sample.OK:
+            last_call.carried()
+        elif flight.permit is not None and (sample is Sample.FAILED or refuses_plan(outcome)):
+            assert flight.lease is not None
+            last_call.failed(flight.lease.session.url, flight.permit.sent_at, now)
+            if last_call.gone and self.runtime.endpoint is None:
+                self.runtime.endpoint = "list"
+                reason = "proxy_refused" if refuses_plan(outcome) else "circuit_open"
+                self.runtime.governor.give_up(self.runtime.endpoint, reason, now, endpoint=True)
 
     def _is_to_blame(self, outcome: Outcome) -> bool:
         """Whether *outcome* ends the session. Waiting as told keeps it; a gateway's fault is not an exit's, while the

@@ -34,7 +34,10 @@ REFUSED_REASON = "resiproxy_setting_error"
 
 
 def refuse(crawler: Crawler, line: str) -> None:
-    """Say *line* and close the spider before anything is sent; once for a crawl, whoever finds it."""
+    """Say *line* and close the spider before anything is sent; once for a crawl, whoever finds it.
+
+    ``scrapy crawl`` and ``scrapy runspider`` end with exit code 1 then.
+    """
     if getattr(refuse, "said", None) == (id(crawler), line):
         return
     refuse.said = (id(crawler), line)  # type: ignore[attr-defined]
@@ -43,12 +46,27 @@ def refuse(crawler: Crawler, line: str) -> None:
     def close(spider: Spider) -> None:  # noqa: ARG001
         call_later(0, _close_spider, crawler)
 
+    def stopped() -> None:
+        _has_failed(crawler)
+
     crawler.signals.connect(close, signals.spider_opened, weak=False)
+    crawler.signals.connect(stopped, signals.engine_stopped, weak=False)
 
 
 def _close_spider(crawler: Crawler) -> None:
+    deferred_from_coro(_closed(crawler))
+
+
+async def _closed(crawler: Crawler) -> None:
     assert crawler.engine is not None
-    deferred_from_coro(crawler.engine.close_spider_async(reason=REFUSED_REASON))
+    await crawler.engine.close_spider_async(reason=REFUSED_REASON)
+    # An engine that had not quite started does not say that it has stopped.
+    _has_failed(crawler)
+
+
+def _has_failed(crawler: Crawler) -> None:
+    """A crawler without a spider is for Scrapy one whose crawl did not come about: its commands end with code 1."""
+    crawler.spider = None
 
 
 def check_components(runtime: Runtime) -> None:

@@ -23,12 +23,15 @@ from scrapy_resiproxy.components.flow import again, host_of, state_of, strip_for
 from scrapy_resiproxy.components.idling import Idling
 from scrapy_resiproxy.components.judging import Judge
 from scrapy_resiproxy.components.rescheduler import Rescheduler
+from scrapy_resiproxy.components.unqueued import Unqueued
 from scrapy_resiproxy.components.verdicts import Verdicts
+from scrapy_resiproxy.components.way_out import way_out
 from scrapy_resiproxy.components.wire import Wire
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.schedule.waiting import HOLD, Waiting
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +69,8 @@ class Crawl:
         self.verdicts = Verdicts(runtime, self.rescheduler, self.sessions, self.events, self.wire, self.endings)
         self.wire.resettle = self.verdicts.resettle
         self.rescheduler.hops = self.wire.redirected
+        self.unqueued = Unqueued(runtime, self._refused_by_others)
+        self.rescheduler.announced = self.unqueued.announced
         self.at_end: list[Callable[[], None]] = []
         """Called when everything has been written."""
         self._buried: WeakKeyDictionary[Response, str] = WeakKeyDictionary()
@@ -125,6 +130,13 @@ class Crawl:
         reason = "session" if hold.reason == "session" else HOLD
         return self.rescheduler.park(copy, target=target, due=hold.until, reason=reason, why=hold.reason)
 
+    def _refused_by_others(self, state: State, target: str) -> None:
+        """A redirect, or a retry, was kept from the queue by another handler of ``request_scheduled``."""
+        if self.rescheduler.room.get(state["id"]) is not None:
+            return  # Its scheduler failed, and it waits for another try.
+        self.rescheduler.finish(state, target)
+        self.wire.gone(state["id"])
+
     # After the wire -----------------------------------------------------------------------------------------
 
     def abandon(self, request: Request, flight: Flight) -> None:
@@ -134,9 +146,11 @@ class Crawl:
         else:
             self.events.cancel(flight)
         self.rescheduler.finish(flight.state, flight.target)
-        # Its errback may send it again, and should not send our session with it.
-        strip_for_good(request, flight.state)
-        request.meta.pop(META_STATE, None)
+        if flight.scheduled:
+            # Its errback may send it again, and should not send our session with it. One that is awaited in place has
+            # none; it may have been cancelled in the downloader's queue, from which it is sent all the same.
+            strip_for_good(request, flight.state)
+            request.meta.pop(META_STATE, None)
 
     def ignored_elsewhere(self, request: Request, flight: Flight, error: BaseException | None) -> None:
         """Another middleware ignored the answer on its way back."""
@@ -154,12 +168,8 @@ class Crawl:
         self._join_tunnels()
         if self.runtime.pool is not None and self.runtime.observing:
             logger.warning("RESIPROXY_PROXY is not used in observe mode: requests go as the project sends them.")
-        elif self.runtime.pool is not None:
-            # Not as one URL: the log's redaction would hide its user name, which is made up and is to be looked at.
-            scheme, _, rest = self.runtime.pool.sample().partition("://")
-            login, _, address = rest.rpartition("@")
-            gateway = f"{scheme}://{address}"
-            logger.info("Sessions look like this: user name and password %s, at %s", login or "none", gateway)
+        else:
+            logger.info("%s", way_out(self.runtime))
 
     def _join_tunnels(self) -> None:
         """Where our tunnels carry https, they end with their session and keep quiet where nothing may be sent."""
@@ -207,6 +217,7 @@ class Crawl:
 
     def spider_closed(self) -> None:
         """What still waits stays in the job, or becomes a letter."""
+        self.unqueued.look()
         waiting = self.rescheduler.close()
         waiting += [self._as_waiting(hop) for hop in self.wire.unsettled()]
         if self.runtime.store is not None:
@@ -266,7 +277,5 @@ class Crawl:
                 self.unsent += 1
         self.unsent += sum(state_of(request) is None for request in left)
         if self.unsent:
-            logger.warning(
-                "%d requests were never sent and are not kept: with JOBDIR a stopped crawl goes on where it was.",
-                self.unsent,
-            )
+            lost = counted(self.unsent, "request was never sent and is", "requests were never sent and are")
+            logger.warning("%s not kept: with JOBDIR a stopped crawl goes on where it was.", lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ from scrapy.http import Response
 
 from scrapy_resiproxy import signals
 from scrapy_resiproxy.components.flow import story_of, strip_for_good
+from scrapy_resiproxy.components.foreign import stamp_of
 from scrapy_resiproxy.deadletter.arguments import spider_arguments
 from scrapy_resiproxy.deadletter.feed import DeadLetterFeed
+from scrapy_resiproxy.deadletter.index import runs_offline
 from scrapy_resiproxy.deadletter.record import make_letter
-from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.deadletter.replay import is_final
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.redact import redact_text
 from scrapy_resiproxy.settings import SettingError
@@ -31,6 +34,10 @@ logger = logging.getLogger(__name__)
 
 PAGE_REASONS = frozenset({"parse_error", "validator_error"})
 """Only these keep their page: a fixed parser or validator can run on it without a download."""
+
+
+PROXYS_WORDS = ("connect:", "proxy-status:", "status:407", "x-")
+"""How the evidence begins that came from an answer of the proxy itself: where it stood."""
 
 
 CLASS_WITHOUT_OUTCOME = {
@@ -55,6 +62,10 @@ class DeadLetterOffice:
         # Asked for now: a spider's attributes change while it runs.
         self._spider_args = spider_arguments(runtime.crawler)
         self.reasons: dict[str, int] = {}
+        self.stored = 0
+        """Letters that an offline replay can run: they hold their page."""
+        self.final: Counter[str] = Counter()
+        """Letters that a replay runs only when asked for, by reason."""
         self.failed_writes = 0
         self.unwritten = 0
         """Failures that left no letter: the feed is switched off, or the write failed."""
@@ -120,6 +131,7 @@ class DeadLetterOffice:
             first_seen=state.get("first", now),
             attempts=story_of(state.get("log", [])),
             error=error,
+            said=_in_our_words(outcome),
             response=response,
             keep_page=reason in PAGE_REASONS,
             response_bytes=self.settings.deadletter_response_bytes,
@@ -128,19 +140,25 @@ class DeadLetterOffice:
             spider_args=self._spider_args,
             job=self.runtime.jobdir,
             project=self.runtime.crawler.settings.get("BOT_NAME"),
-            replay=request.meta.get(META_REPLAY),
+            replay=stamp_of(request.meta),
             own_meta=(),
         )
         if not self._write(letter):
             self.unwritten += 1
             return False
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self._count(letter)
         for counts in self.runtime.tally.both(target):
             counts.letters += 1
         self.runtime.crawler.signals.send_catch_log(
             signals.request_dead_lettered, request=request, letter=letter, spider=self._spider()
         )
         return True
+
+    def _count(self, letter: Mapping[str, Any]) -> None:
+        reason = letter["reason"]
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self.stored += runs_offline(letter)
+        self.final[reason] += is_final(letter["class"], reason)
 
     def _spider(self) -> Any:
         return self.runtime.crawler.spider
@@ -178,6 +196,13 @@ class DeadLetterOffice:
     def close(self) -> None:
         if self._feed is not None:
             self._feed.close()
+
+
+def _in_our_words(outcome: Outcome | None) -> str | None:
+    """What stands for an exception that quotes a proxy: it may repeat our user name and password, in any spelling."""
+    if outcome is None or not outcome.evidence.startswith(PROXYS_WORDS):
+        return None
+    return f"{outcome.reason} ({outcome.evidence})"
 
 
 def _without_ours(request: Request, state: State) -> Request:

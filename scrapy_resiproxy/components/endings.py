@@ -16,6 +16,7 @@ from scrapy_resiproxy.exceptions import (
 )
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -135,10 +136,10 @@ class Endings:
         level = request.meta.get("give_up_log_level", self.runtime.config.general.retry_give_up_log_level)
         logger.log(
             logging.getLevelName(level) if isinstance(level, str) else int(level),
-            "Gave up %(request)s after %(sent)d attempts (%(reason)s): %(class)s/%(why)s",
+            "Gave up %(request)s after %(sent)s (%(reason)s): %(class)s/%(why)s",
             {
                 "request": request,
-                "sent": state.get("sent", 0),
+                "sent": counted(state.get("sent", 0), "attempt"),
                 "reason": reason,
                 "class": outcome.class_.value,
                 "why": outcome.reason,

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 
 from scrapy_resiproxy import signals
+from scrapy_resiproxy.components.unreachable import Unreachable
+from scrapy_resiproxy.outcome import OutcomeClass
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import Flight
     from scrapy_resiproxy.components.rescheduler import Rescheduler
     from scrapy_resiproxy.guard.governor import GuardEvent
+    from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -32,9 +35,11 @@ class Events:
         self.runtime = runtime
         self.rescheduler = rescheduler
         self.counts: dict[str, int] = {}
+        self.unreachable = Unreachable()
+        self._outcome: Outcome | None = None
+        """What was reported last, while its events are told."""
         self._gone: dict[str, float] = {}
         """When targets whose circuit is not closed are to be given up."""
-        self._endpoint = runtime.endpoint
         self._gateway_changes = 0
         self._senders = id(runtime.crawler.signals.sender), id(dispatcher.Any)
         rescheduler.on_turn = self.turn
@@ -51,10 +56,10 @@ class Events:
             self.runtime.tally.recalled(flight.target, retry=flight.permit.retry)
             self.cancel(flight)
 
-    def take(self, target: str) -> None:
-        """Deal with what has happened since the last call; *target* is the one that moved last."""
+    def take(self, target: str, outcome: Outcome | None = None) -> None:
+        """Deal with what has happened since the last call; *target* is the one that moved last, by *outcome*."""
         runtime = self.runtime
-        if self._endpoint is not None and self._gateway_changed(self._endpoint):
+        if runtime.endpoint is not None and self._gateway_changed(runtime.endpoint):
             for queue in runtime.queues:
                 queue.look_everywhere()
             self.rescheduler.look_everywhere()
@@ -63,6 +68,7 @@ class Events:
                 queue.look_again(target)
             if runtime.room.holds:
                 self.rescheduler.look_again(target)
+        self._outcome = outcome
         for event in runtime.governor.take_events():
             self._tell(event)
 
@@ -107,11 +113,14 @@ class Events:
 
     def _circuit_opened(self, event: GuardEvent) -> None:
         until = event.until if event.until is not None else self.runtime.now()
+        is_proxy = event.target == self.runtime.endpoint
         logger.warning(
-            "%(target)s is %(still)sdown: its circuit is open, nothing is sent there for %(wait).0f s.",
+            "%(target)s %(is)s%(why)s: its circuit is open, nothing is sent %(there)s for %(wait).0f s.",
             {
-                "target": event.target,
-                "still": "still " if event.target in self._gone else "",
+                "target": f"The proxy {event.target}" if is_proxy else event.target,
+                "is": self._state(still=event.target in self._gone),
+                "why": self._why(is_proxy=is_proxy),
+                "there": "through it" if is_proxy else "there",
                 "wait": max(0.0, until - self.runtime.now()),
             },
         )
@@ -120,6 +129,20 @@ class Events:
         if give_up_at is not None:
             self._gone[event.target] = give_up_at
             self.rescheduler.wake_at(give_up_at)
+
+    def _state(self, *, still: bool) -> str:
+        """What a target or a proxy does whose circuit opens. One that refuses us is up."""
+        if self._outcome is not None and self._outcome.class_ is OutcomeClass.IDENTITY:
+            return "still refuses us" if still else "refuses us"
+        return "is still down" if still else "is down"
+
+    def _why(self, *, is_proxy: bool) -> str:
+        """The last outcome, in brackets; nothing where no answer moved the circuit."""
+        if self._outcome is None:
+            return ""
+        if is_proxy and self._outcome.reason == "proxy_unreachable" and self.unreachable.last is not None:
+            return f" ({self.unreachable.last})"
+        return f" ({self._outcome.class_.value}/{self._outcome.reason})"
 
     def _circuit_closed(self, event: GuardEvent) -> None:
         self._gone.pop(event.target, None)
@@ -135,7 +158,7 @@ class Events:
             "%(target)s is given up for this run (%(reason)s): its requests %(stays)s.",
             {"target": event.target, "reason": reason, "stays": stays},
         )
-        self.rescheduler.end_target(event.target, reason, not_before)
+        self.rescheduler.end_targets({event.target}, reason, not_before)
         for queue in self.runtime.queues:
             queue.look_again(event.target)
         self.rescheduler.wake_at(self.runtime.now())
@@ -150,8 +173,13 @@ class Events:
         reason, not_before = self._given_up(event)
         stays = "stays in the job" if self.runtime.keeps_waiting else "becomes a dead letter"
         logger.error(
-            "The proxy %(proxy)s is given up for this run (%(reason)s): what would go through it %(stays)s.",
-            {"proxy": event.target, "reason": reason, "stays": stays},
+            "The proxy %(proxy)s is given up for this run (%(reason)s%(why)s): what would go through it %(stays)s.",
+            {
+                "proxy": event.target,
+                "reason": reason,
+                "why": f"; {self.unreachable.last}" if reason == "circuit_open" and self.unreachable.last else "",
+                "stays": stays,
+            },
         )
         self._end_gateway(event, reason, not_before)
 
@@ -165,6 +193,6 @@ class Events:
     def _end_gateway(self, event: GuardEvent, reason: str, not_before: float | None) -> None:
         if event.target == self.runtime.endpoint and self.runtime.gateway_ended is None:
             self.runtime.gateway_ended = reason
-            for target in {entry.target for entry in self.runtime.room} - self.runtime.direct_targets:
-                self.rescheduler.end_target(target, reason, not_before)
+            ended = {entry.target for entry in self.runtime.room} - self.runtime.direct_targets
+            self.rescheduler.end_targets(ended, reason, not_before)
         self.rescheduler.wake_at(self.runtime.now())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -13,8 +12,9 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_resiproxy.components.checks import refuse
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.names import STATS_PREFIX
-from scrapy_resiproxy.report import Sickness, cost_line, sick_line, stats_of, table, tunnel_line
+from scrapy_resiproxy.report import GIVEN_UP, Sickness, cost_line, replay_lines, sick_line, stats_of, table, tunnel_line
 from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -143,13 +143,13 @@ class ResiproxyExtension:
         view = self.runtime.governor.view(target, now)
         if view.state == "closed" and view.hold_until is None and view.given_up is None and not failing:
             return None
-        state = "given up" if view.given_up is not None else view.state if view.state != "closed" else "failing"
+        state = GIVEN_UP if view.given_up is not None else view.state if view.state != "closed" else "failing"
         return Sickness(
             target=target,
             state=state,
             for_seconds=None if view.gone_since is None else now - view.gone_since,
             waiting=self.runtime.room.count(target) + (self.runtime.pending(target) or 0),
-            next_probe=None if view.next_probe is None else view.next_probe - now,
+            next_probe=None if view.next_probe is None or view.given_up is not None else view.next_probe - now,
             give_up=None if view.give_up_at is None or view.given_up is not None else view.give_up_at - now,
             held=None if view.hold_until is None else view.hold_until - now,
             rate=view.rate,
@@ -188,13 +188,14 @@ class ResiproxyExtension:
         if self.settings.price_per_gb is not None:
             lines.append(cost_line(tally.total, self.settings.price_per_gb, figures))
         logger.info("What was sent, and what came of it:\n%s", "\n".join(lines))
-        if self.crawl.kept:
-            logger.warning("%d requests wait in JOBDIR: run the same command again to go on.", self.crawl.kept)
-        if office.written:
-            logger.warning(
-                "%d requests ended as dead letters. To run them again: scrapy replay %s",
-                office.written,
-                shlex.quote(str(office.path)),
-            )
+        self._say_what_is_left()
+
+    def _say_what_is_left(self) -> None:
+        office, kept = self.crawl.office, self.crawl.kept
+        if kept:
+            waits = counted(kept, "request waits", "requests wait")
+            logger.warning("%s in JOBDIR: run the same command again to go on.", waits)
+        for line in replay_lines(str(office.path), office.written, stored=office.stored, final=office.final):
+            logger.warning("%s", line)
         if office.unwritten:
-            logger.warning("%d requests failed and left no dead letter.", office.unwritten)
+            logger.warning("%s failed and left no dead letter.", counted(office.unwritten, "request"))

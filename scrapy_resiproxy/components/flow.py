@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import urlsplit
 
 from scrapy_resiproxy.components.browser import take_off
+from scrapy_resiproxy.components.foreign import is_state
 from scrapy_resiproxy.names import META_STATE, META_STORY
+from scrapy_resiproxy.setting_checks import plain_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,6 +91,10 @@ class State(TypedDict, total=False):
     """Whether ``proxy`` in the meta is ours."""
     hop: bool
     """Whether it is a redirect of a request that we sent."""
+    back: bool
+    """Whether it was given back to its scheduler because it was held and could not be parked."""
+    uncounted: bool
+    """Whether it is a retry that has not left yet."""
     base: int
     """How many redirects lay behind it when it came, such as those of a meta refresh; left out where none did."""
     uncached: bool
@@ -143,7 +149,7 @@ def is_robots_txt(request: Request) -> bool:
 
 
 def host_of(request: Request) -> str:
-    """The host name, lower case; empty where the URL has none."""
+    """The host name as ``RESIPROXY_TARGETS`` spells it; empty where the URL has none."""
     _, _, after = request.url.partition("//")
     return _host_in(after.partition("/")[0])
 
@@ -151,13 +157,13 @@ def host_of(request: Request) -> str:
 @lru_cache(maxsize=8192)
 def _host_in(authority: str) -> str:
     # Scrapy's urlparse_cached remembers by request, which is new for every page; hosts come again.
-    return urlsplit(f"//{authority}").hostname or ""
+    return plain_host(urlsplit(f"//{authority}").hostname or "")
 
 
 def state_of(request: Request) -> State | None:
-    """The request's state, or None for one that we have not sent yet."""
+    """The request's state, or None for one that we have not sent yet: what is no state is as if it were not there."""
     state = request.meta.get(META_STATE)
-    return state if isinstance(state, dict) and isinstance(state.get("id"), str) else None  # type: ignore[return-value]
+    return state if state is not None and is_state(state) else None
 
 
 def forget_credentials(request: Request) -> None:
@@ -203,6 +209,8 @@ def again(request: Request, state: State) -> Request:
     strip_ours(copy, state)
     copy.meta.pop(META_STORY, None)
     copy.meta.pop("is_start_request", None)
+    if not isinstance(copy.meta.get("retry_times", 0), int):
+        del copy.meta["retry_times"]  # Scrapy counts on from it.
     copy.dont_filter = True
     copy.meta[META_STATE] = _carried(state)
     return copy

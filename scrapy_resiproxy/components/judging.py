@@ -9,11 +9,12 @@ from scrapy import signals
 
 from scrapy_resiproxy.classify.validators import all_of, check_name, resolve, validate_now, validators_of
 from scrapy_resiproxy.components.flow import is_robots_txt
+from scrapy_resiproxy.components.waits import within
 from scrapy_resiproxy.names import META_VALIDATOR
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
 
     from scrapy import Request, Spider
     from scrapy.http import Response
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     Judgement = tuple[Outcome, BaseException | None]
 
 logger = logging.getLogger(__name__)
+
+PATIENCE = 180.0
+"""Seconds that an asynchronous validator may take where DOWNLOAD_TIMEOUT is 0: that setting's default."""
 
 
 class Judge:
@@ -99,9 +103,15 @@ class Judge:
         return bool(self.runtime.config.deadletters.replay) and getattr(named, "__self__", self) is spider
 
     async def _validated_later(
-        self, request: Request, flight: Flight, validator: Any, waiting: Awaitable[Judgement]
+        self, request: Request, flight: Flight, validator: Any, waiting: Coroutine[Any, Any, Judgement]
     ) -> Outcome:
-        return self._validated(request, flight, validator, await waiting)
+        """It may take as long as a download: a page would wait for ever for one that never ends."""
+        limit = request.meta.get("download_timeout") or self.runtime.config.general.download_timeout or PATIENCE
+        try:
+            judgement = await within(limit, waiting)
+        except TimeoutError as error:
+            return self._raised_by(check_name(validator), request, error)
+        return self._validated(request, flight, validator, judgement)
 
     def _validated(self, request: Request, flight: Flight, validator: Any, judgement: Judgement) -> Outcome:
         """The validator's verdict, unless it refuses everything: then the page has changed, it is no wall."""
@@ -120,7 +130,9 @@ class Judge:
         return outcome
 
     def _raised_by(self, check: str, request: Request, error: BaseException) -> Outcome:
-        """A validator that raises is a bug in the user's code: its traceback is shown once, no session pays."""
+        """A validator that raises, or never ends, is a bug in the user's code: its traceback is shown once, no session
+        pays.
+        """
         first = check not in self._raised
         self._raised.add(check)
         logger.error(

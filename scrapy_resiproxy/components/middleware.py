@@ -21,6 +21,7 @@ from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
 from scrapy_resiproxy.components.replay import stored_response
+from scrapy_resiproxy.components.retries import count_retry
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.components.wishes import wrong_wish
 from scrapy_resiproxy.exceptions import ResiproxyError
@@ -130,7 +131,7 @@ class ResiproxyMiddleware:
         runtime, crawl, host = self.runtime, self.crawl, host_of(request)
         now, target = runtime.now(), runtime.target_of(request, host)
         uses_pool = runtime.pool is not None and crawl.uses_pool(request, host)
-        retry = bool(state.get("sent")) and not state.get("hop")
+        retry = "uncounted" in state or (bool(state.get("sent")) and not state.get("hop"))
         answer = runtime.governor.admit(
             target,
             now,
@@ -156,16 +157,20 @@ class ResiproxyMiddleware:
                     return Hold(refusal.until, "session")
                 raise crawl.endings.session_lost(request, state)
         crawl.count_departure(target, now, retry=retry, state=state)
+        if "uncounted" in state:
+            count_retry(runtime.crawler, request, flight)
         return None
 
     def _take_off(self, request: Request, state: State, target: str, host: str, *, scheduled: bool) -> Flight:
         flight = Flight(state, target, host, scheduled)
         if not self.observing:
             request.meta[META_STATE] = state
-        flights = self.crawl.wire.flights
-        flights[ref(request, self.crawl.wire.lost_sight)] = flight
+        key = ref(request, self.crawl.wire.lost_sight)
+        self.crawl.wire.flights[key] = flight
         if scheduled:
             request.errback = Watch(self._failed_elsewhere, request.errback)
+        else:
+            self.crawl.wire.watch(key)
         return flight
 
     def _land(self, request: Request) -> Flight | None:
@@ -184,8 +189,11 @@ class ResiproxyMiddleware:
     ) -> Request | Response | None:
         """For what never passes the scheduler (media, robots.txt), and where too many are parked already.
 
-        What came from a scheduler goes back to it before long: a place that waits would hold up a shutdown.
+        What came from a scheduler goes back to it before long: a place that waits would hold up a shutdown. The first
+        time it goes at once: whatever else that scheduler has is to come before it.
         """
+        if scheduled and "back" not in state:
+            return self._give_back(request, state)
         longest = BACK_TO_SCHEDULER if scheduled else self.runtime.config.waiting.inline_wait_max
         deadline = self.runtime.now() + longest
         refusal: Hold | None = hold
@@ -195,11 +203,17 @@ class ResiproxyMiddleware:
             vain = not scheduled and refusal.reason in KNOWN_TO_LAST and refusal.until > deadline
             if now >= deadline or vain or engine is None or not engine.running:
                 if scheduled:
-                    return again(request, state)
+                    return self._give_back(request, state)
                 raise self.crawl.endings.not_sent(request, state, refusal)
             await sleep(min(max(refusal.until - now, 0.01), 0.25))
             refusal = self._ask(request, state, scheduled=scheduled)
         return None
+
+    def _give_back(self, request: Request, state: State) -> Request:
+        """Back to the scheduler, behind the others: its queue may hand out first what came last."""
+        copy = again(request, {**state, "back": True})
+        copy.priority -= 1
+        return copy
 
     # After the wire -----------------------------------------------------------------------------------------
 
@@ -220,7 +234,12 @@ class ResiproxyMiddleware:
     async def _settle_later(
         self, request: Request, response: Response, flight: Flight, waiting: Awaitable[Outcome]
     ) -> Answer:
-        answer = self.crawl.verdicts.settle(request, flight, await waiting, response=response)
+        try:
+            outcome = await waiting
+        except BaseException:
+            self.crawl.abandon(request, flight)  # Who awaited the page itself has cancelled it.
+            raise
+        answer = self.crawl.verdicts.settle(request, flight, outcome, response=response)
         return await answer if inspect.isawaitable(answer) else answer
 
     def process_exception(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.components.foreign import stamp_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -45,9 +45,9 @@ def stored_response(request: Request) -> Response | None:
     """
     if not _shelves:
         return None
-    replay = request.meta.get(META_REPLAY) or {}
-    shelf = _shelves.get(replay.get("by", ""))
-    return None if shelf is None else shelf.page(replay["id"], request)
+    stamp = stamp_of(request.meta)
+    shelf = None if stamp is None else _shelves.get(stamp["by"])
+    return None if stamp is None or shelf is None else shelf.page(stamp["id"], request)
 
 
 class StoredPageHandler(BaseDownloadHandler):

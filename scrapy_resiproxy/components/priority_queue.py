@@ -85,6 +85,8 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             queue = self.pqueues[slot] = self.pqfactory(slot)
         queue.push(request)
         self._count += 1
+        if self._runtime is not None:
+            self._runtime.on_queued(request)
         if slot not in self._target_in:
             self._idle[slot] = None
         self._learn(slot, self._runtime.target_of(request, slot) if self._runtime else slot)

@@ -14,7 +14,9 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
 
 from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.feeds import ItemFeeds
+from scrapy_resiproxy.components.foreign import stamp_of
 from scrapy_resiproxy.components.ledger import Ledger
 from scrapy_resiproxy.components.offline import (
     offline_settings,
@@ -32,6 +34,7 @@ from scrapy_resiproxy.names import META_REPLAY
 from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.settings import SettingError
 from scrapy_resiproxy.signals import request_dead_lettered
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -85,6 +88,7 @@ class ReplaySpiderMiddleware:
             runtime = Runtime.of(crawler)
             middleware = cls(crawler, runtime, _filter(runtime))
             middleware.choose(runtime)
+            middleware.warn_of_direct(runtime)
         except (SettingError, LockedError, OSError) as error:
             refuse(crawler, str(error))
             return NoStart()
@@ -124,14 +128,25 @@ class ReplaySpiderMiddleware:
         for problem in problems[:PROBLEMS_SHOWN]:
             logger.warning("Passed over: %s", problem)
         if len(problems) > PROBLEMS_SHOWN:
-            logger.warning("Passed over: %d more lines", len(problems) - PROBLEMS_SHOWN)
+            logger.warning("Passed over: %s", counted(len(problems) - PROBLEMS_SHOWN, "more line"))
         left = [f"{count} {WHY_LEFT[why]}" for why, count in self.selection.left.items()]
         logger.info(
-            "Replaying %d dead letters from %s; left alone: %s",
-            self.summary.selected,
+            "Replaying %s from %s; left alone: %s",
+            counted(self.summary.selected, "dead letter"),
             ", ".join(files),
             ", ".join(left) or "none",
         )
+
+    def warn_of_direct(self, runtime: Runtime) -> None:
+        """Letters that went through a proxy would show this machine's own address to the site now."""
+        proxied = sum(entry.proxied for entry in self.selection.entries)
+        if proxied and runtime.pool is None and not self.wanted.offline:
+            logger.warning(
+                "%d of these letters went through a session of a proxy when %s failed, and RESIPROXY_PROXY is not set "
+                "now: the site would see another address.",
+                proxied,
+                "it" if proxied == 1 else "they",
+            )
 
     def listen(self) -> None:
         connect = self.crawler.signals.connect
@@ -160,12 +175,12 @@ class ReplaySpiderMiddleware:
     # What becomes of them -----------------------------------------------------------------------------------
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        replay = response.meta.get(META_REPLAY)
-        if replay is None:
+        stamp = stamp_of(response.meta)
+        if stamp is None:
             async for output in result:
                 yield output
             return
-        delivery = self._delivered(response, replay["id"])
+        delivery = self._delivered(response, stamp["id"])
         try:
             async for output in result:
                 if self._noted(output, delivery):
@@ -232,6 +247,8 @@ class ReplaySpiderMiddleware:
                 self.ledger.passed(delivery)
 
     def _dead_lettered(self, letter: dict[str, Any]) -> None:
+        self.summary.new_letters += 1
+        self.summary.new_feed = str(Crawl.of(self.crawler).office.path)
         if letter["replay_of"] is not None:
             self.ledger.superseded(letter["replay_of"], letter["id"])
 

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
-from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.asyncio import call_later
 
 from scrapy_resiproxy.components.flow import META_SCHEDULED, is_hop, state_of, strip_ours, unwatch
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
+from scrapy_resiproxy.components.retries import as_retry
 from scrapy_resiproxy.guard.answers import Hold
 from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
 from scrapy_resiproxy.schedule.waiting import NEVER_LEFT, Waiting
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from scrapy import Spider
 
@@ -63,8 +65,12 @@ class Rescheduler:
         self.funding = Funding(runtime)
         self.in_flow: dict[str, Waiting[Request]] = {}
         """Given back, not yet at their next outcome: by state id."""
+        self._ending: deque[tuple[Waiting[Request], str, float | None]] = deque()
+        """Those whose target has ended, with their verdict and when they may be sent again."""
         self.hops: Callable[[Request], None] | None = None
         """Told of a redirect before the dupefilter sees it."""
+        self.announced: Callable[[Request, State], None] = lambda request, state: None  # noqa: ARG005
+        """Told of every request that was sent before and goes on to the scheduler now."""
         self.on_turn: Callable[[float], None] = lambda now: None  # noqa: ARG005
         """Called at the beginning of every turn."""
         self._nudge = Request("data:,resiproxy-wake", dont_filter=True)
@@ -157,7 +163,7 @@ class Rescheduler:
 
     def _release_what_may_go(self, now: float) -> None:
         self.on_turn(now)
-        released = 0
+        released = self._end_some()
         while released < RELEASED_AT_ONCE and (target := self.room.pop_look(now)) is not None:
             released += self._let_go(target, now)
         while released < RELEASED_AT_ONCE and (entry := self.room.pop_due(now)) is not None:
@@ -171,7 +177,7 @@ class Rescheduler:
             engine.crawl(self._nudge)
 
     def _wake_for_next(self, earliest: float) -> None:
-        due = self.room.next_due()
+        due = earliest if self._ending else self.room.next_due()
         if due is not None:
             self.wake_at(max(due, earliest))
         if self.room.targets_without_budget():
@@ -284,7 +290,7 @@ class Rescheduler:
         assert engine is not None
         try:
             if entry.sent and entry.reason not in NEVER_LEFT and "verdict" not in state:
-                request = self._count_retry(entry.request, str(entry.extra or "unspecified"))
+                request = as_retry(entry.request, self.runtime.config.general.retry_priority_adjust)
             else:
                 request = entry.request.copy()
             engine.crawl(request)
@@ -297,29 +303,24 @@ class Rescheduler:
             self.job.keep(again)
             self.room.park(again)
 
-    def _count_retry(self, request: Request, reason: str) -> Request:
-        """Scrapy's own retry stats, log line and priority, at the moment the retry is released."""
-        assert self.crawler.spider is not None
-        general = self.runtime.config.general
-        retry = get_retry_request(
-            request,
-            spider=self.crawler.spider,
-            reason=reason,
-            max_retry_times=10**9,
-            priority_adjust=request.meta.get("priority_adjust", general.retry_priority_adjust),
-        )
-        assert retry is not None
-        return retry
-
-    def end_target(self, target: str, verdict: str, not_before: float | None) -> None:
-        """Surface everything of *target* that waits; with a job it stays in the job instead.
+    def end_targets(self, targets: Collection[str], verdict: str, not_before: float | None) -> None:
+        """Surface everything of *targets* that waits, some in every turn; with a job it stays in the job instead.
 
         *not_before* is wall clock, for the letters.
         """
-        if self.runtime.keeps_waiting:
-            return
-        for entry in self.room.of_target(target):
-            self._give_up(entry, verdict, not_before)
+        if not self.runtime.keeps_waiting:
+            self._ending.extend((entry, verdict, not_before) for entry in self.room if entry.target in targets)
+            self.wake_at(self.runtime.now())
+
+    def _end_some(self) -> int:
+        """Surface as many as one turn may take of those whose target has ended; how many."""
+        released = 0
+        while released < RELEASED_AT_ONCE and self._ending:
+            entry, verdict, not_before = self._ending.popleft()
+            if not entry.gone:
+                self._give_up(entry, verdict, not_before)
+                released += 1
+        return released
 
     # Signals ------------------------------------------------------------------------------------------------
 
@@ -337,6 +338,7 @@ class Rescheduler:
             meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False, "hop": hop}
             if hop and self.hops is not None:
                 self.hops(request)
+            self.announced(request, state)
         if META_TARGET in meta:
             meta.setdefault("download_slot", str(meta[META_TARGET]))
         meta[META_SCHEDULED] = True
@@ -353,7 +355,8 @@ class Rescheduler:
         for entry in self.job.take_up(spider):
             self.room.park(entry)
         if len(self.room):
-            logger.info("%d waiting retries of this job were taken up again.", len(self.room))
+            taken = counted(len(self.room), "waiting retry of this job was", "waiting retries of this job were")
+            logger.info("%s taken up again.", taken)
             self.wake_at(self.runtime.now())
 
     def close(self) -> list[Waiting[Request]]:

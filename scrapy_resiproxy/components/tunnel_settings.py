@@ -194,7 +194,8 @@ class Router:
 
 def _alias(request: Request) -> str | None:
     state = request.meta.get(META_STATE)
-    return state.get("session") if isinstance(state, dict) else None
+    alias = state.get("session") if isinstance(state, dict) else None
+    return alias if isinstance(alias, str) else None
 
 
 def call_of(request: Request, url: str) -> Call:

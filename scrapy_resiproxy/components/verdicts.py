@@ -72,6 +72,8 @@ class Verdicts:
         # What came over the wire has a status by now; the rest is the HTTP cache's, or another middleware's own.
         cached = flight.status is None and response is not None and "cached" in response.flags
         if not cached:
+            if exception is not None and flight.lease is not None:
+                self.events.unreachable.note(flight.lease.session.bare, request, outcome, exception)
             self._report(flight, outcome)
         else:
             self.events.recall(flight)
@@ -116,7 +118,7 @@ class Verdicts:
         if flight.lease is not None:
             self.sessions.report(flight, outcome, now)
         self.runtime.tally.judged(flight.target, outcome, flight.bytes, fresh=fresh)
-        self.events.take(flight.target)
+        self.events.take(flight.target, outcome)
 
     def _announce(self, request: Request, outcome: Outcome, response: Response | None) -> None:
         self.runtime.crawler.signals.send_catch_log(
@@ -175,7 +177,7 @@ class Verdicts:
         # A refused session goes in by the door again; a page that failed is asked for again, and no form sent twice.
         source = self.wire.original(request, state) if outcome.class_ is OutcomeClass.IDENTITY else request
         alias = state["log"][-1][1].get("session")
-        moved: State = {**state, "hop": False}
+        moved: State = {**state, "hop": False, "uncounted": True}
         if decision.rotate:
             moved["prefer"], moved["avoid"] = None, alias
         copy = again(source, moved)

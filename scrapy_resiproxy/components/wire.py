@@ -7,6 +7,7 @@ errback that stands in for the user's, and ``request_dropped`` see them all.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -79,13 +80,29 @@ class Wire:
             if flight.permit is not None:
                 self.runtime.governor.report(flight.permit, OK, self.runtime.now())
                 self.events.take(flight.target)
+            if flight.lease is not None:
+                self.sessions.carried()
             if flight.scheduled and not flight.state.get("hop"):
                 self.origins[flight.state["id"]] = again(request, flight.state)
                 if flight.lease is not None:
                     self.leases[flight.state["id"]] = flight.lease
 
+    def watch(self, key: ref[Request]) -> None:
+        """Know it when the download that takes off now is cancelled by whoever awaits it: no middleware is told.
+
+        With asyncio every download is a task of its own. Without it Twisted's error comes to ``process_exception``.
+        """
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            return  # No loop is running.
+        if task is not None:
+            task.add_done_callback(lambda task: self.lost_sight(key) if task.cancelled() else None)
+
     def lost_sight(self, key: ref[Request]) -> None:
-        """Nobody ended the attempt: a middleware nearer to the wire put another request in its place."""
+        """Nobody ended the attempt: it was cancelled, or a middleware nearer to the wire put another request in its
+        place. The request keeps its proxy: what is cancelled in the downloader's queue is sent all the same.
+        """
         flight = self.flights.pop(key, None)
         if flight is None:
             return
@@ -123,6 +140,12 @@ class Wire:
         """The request has its final outcome."""
         self.origins.pop(state_id, None)
         self.leases.pop(state_id, None)
+
+    def gone(self, state_id: str) -> None:
+        """The request was redirected to where nobody will go."""
+        self.forget(state_id)
+        for fingerprint in self._chains.pop(state_id, ()):
+            self._expected.pop(fingerprint, None)
 
     def settled(self, request: Request, flight: Flight, outcome: Outcome) -> None:
         """A redirect's page was judged: those whose own redirect to it was dropped share its outcome."""

@@ -213,11 +213,11 @@ def _phrase(status: int) -> str:
         return ""
 
 
-def describe_error(error: BaseException, notes: Notes, limit: int = 1000) -> dict[str, str]:
-    """Type and text of *error*, the text without credentials and at most *limit* characters."""
+def describe_error(error: BaseException, notes: Notes, said: str | None = None, limit: int = 1000) -> dict[str, str]:
+    """Type and text of *error*, or what is *said* instead, without credentials and at most *limit* characters."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return {"type": name, "text": hide_text(str(error), "error.text", notes)[:limit]}
+    return {"type": name, "text": hide_text(str(error) if said is None else said, "error.text", notes)[:limit]}
 
 
 def describe_attempts(attempts: Iterable[Any], notes: Notes, limit: int = 10) -> list[dict[str, Any]]:

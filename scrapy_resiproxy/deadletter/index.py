@@ -43,6 +43,8 @@ class Entry:
     replayable: bool
     offline: bool
     """Whether its page is stored, and all that a callback needs beside it."""
+    proxied: bool
+    """Whether an attempt went through a session of the proxy."""
 
     @property
     def identity(self) -> Identity:
@@ -141,12 +143,21 @@ def _entry(name: str, number: int, offset: int, size: int, letter: dict[str, Any
         replay_count=letter["replay_count"],
         not_before=None if letter["not_before"] is None else parse_time(letter["not_before"]),
         replayable=letter["replayable"],
-        offline=_runs_offline(letter),
+        offline=runs_offline(letter),
+        proxied=_had_session(letter.get("attempts")),
     )
 
 
-def _runs_offline(letter: dict[str, Any]) -> bool:
-    """A callback on a stored page needs no header, no body and no session, but all that it was handed."""
+def _had_session(attempts: Any) -> bool:
+    """*attempts* are there for people: nobody has checked them."""
+    return isinstance(attempts, list) and any(isinstance(each, dict) and each.get("session") for each in attempts)
+
+
+def runs_offline(letter: Mapping[str, Any]) -> bool:
+    """Whether *letter* has all that a replay needs that sends nothing.
+
+    A callback on a stored page needs no header, no body and no session, but all that it was handed.
+    """
     handed = ("request.callback", "request.errback", "request.cb_kwargs", "request.meta")
     lost = [path for path in (*letter["dropped"], *letter["redacted"]) if path.startswith(handed)]
     return not lost and (letter["response"] or {}).get("page") is not None

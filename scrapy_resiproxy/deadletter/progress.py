@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scrapy_resiproxy.wording import counted
+
 
 @dataclass(slots=True, eq=False)
 class Delivery:
@@ -47,6 +49,10 @@ class Summary:
     unsent: int = 0
     """Requests that an offline replay did not send."""
     finish_reason: str = ""
+    new_letters: int = 0
+    """Letters that this crawl wrote: of what failed again, and of requests that followed."""
+    new_feed: str = ""
+    """Where they are."""
 
     @property
     def unreached(self) -> int:
@@ -60,14 +66,20 @@ class Summary:
 
     def line(self, name: str = "") -> str:
         """One line for the user; *name* is the crawl's, its spider's by default."""
-        parts = [f"{self.sent} replayed", f"{self.done} done", f"{self.again} failed again", f"{self.open} still open"]
+        parts = [
+            f"{counted(self.sent, 'letter')} replayed",
+            f"{self.done} done",
+            f"{self.again} failed again",
+            f"{self.open} still open",
+        ]
         extra = {
             "refused by replay_request": self.refused,
             "could not be rebuilt": self.unbuildable,
             "not reached": self.unreached,
-            "follow-up requests not sent (offline)": self.unsent,
         }
         parts += [f"{count} {what}" for what, count in extra.items() if count]
+        if self.unsent:
+            parts.append(f"{counted(self.unsent, 'follow-up request')} not sent (offline)")
         ended = "" if self.finish_reason in {"", "finished"} else f"; the crawl ended with {self.finish_reason}"
         return f"{name or self.spider}: {', '.join(parts)}{ended}"
 

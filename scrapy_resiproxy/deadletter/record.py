@@ -48,6 +48,7 @@ def make_letter(
     first_seen: float,
     attempts: Sequence[Mapping[str, Any]],
     error: BaseException | None = None,
+    said: str | None = None,
     response: Response | None = None,
     keep_page: bool = False,
     response_bytes: int = 2_000_000,
@@ -64,6 +65,7 @@ def make_letter(
 
     *now*, *first_seen* and *not_before* are wall-clock seconds since the epoch. *redact* names what is secret
     besides the defaults. *replay* is ``meta["_resiproxy_replay"]`` of a request that was itself made from a letter.
+    *said* goes in the place of what *error* says, where that are a stranger's words.
     *own_meta* names meta keys that we set and the user did not. *response_bytes* bounds the page, unpacked.
     """
     notes = Notes((*DEFAULT_REDACT, *redact))
@@ -93,7 +95,7 @@ def make_letter(
         "response": None
         if response is None
         else describe_response(response, notes, keep_page=keep_page, limit=response_bytes),
-        "error": None if error is None else describe_error(error, notes),
+        "error": None if error is None else describe_error(error, notes, said),
         "attempts": describe_attempts(attempts, notes),
         "dropped": sorted(set(notes.dropped)),
         "redacted": sorted(set(notes.redacted)),

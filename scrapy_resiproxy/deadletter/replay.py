@@ -162,9 +162,9 @@ class Selection:
 
 WHY_LEFT: Final = {
     "unasked": "final and not asked for (add --class or --reason)",
-    "poison": f"poison: failed in {POISON} replays",
-    "waiting": "to be left alone until their not_before",
-    "unreplayable": "not replayable",
+    "poison": f"poison: failed in {POISON} replays (add --id)",
+    "waiting": "not due before their not_before (add --now)",
+    "unreplayable": "not replayable (scrapy deadletter --list says why)",
     "no_page": "without a stored page to run offline",
     "limit": "over the limit",
     "arguments": "of other spider arguments",
@@ -208,7 +208,7 @@ def select(
 
 
 def _why_left(entry: Entry, wanted: Filter, now: float, rebuilders: Collection[str]) -> str | None:
-    if _is_terminal(entry) and not (wanted.classes or wanted.reasons or wanted.ids):
+    if is_final(entry.class_, entry.reason) and not (wanted.classes or wanted.reasons or wanted.ids):
         return "unasked"
     if entry.replay_count >= POISON and not wanted.ids:
         return "poison"
@@ -221,6 +221,6 @@ def _why_left(entry: Entry, wanted: Filter, now: float, rebuilders: Collection[s
     return None
 
 
-def _is_terminal(entry: Entry) -> bool:
+def is_final(class_: str, reason: str) -> bool:
     """Whether the target's own answer was final. Broken code and refused proxies are mended, a 400 is not."""
-    return entry.reason in {"terminal", "forbidden"} or (entry.reason == "dont_retry" and entry.class_ == "terminal")
+    return reason in {"terminal", "forbidden"} or (reason == "dont_retry" and class_ == "terminal")

@@ -245,9 +245,12 @@ class Governor:
         """Whether so many targets are out of reach that it must be our own network."""
         return self._outage.ours
 
-    def give_up(self, target: str, reason: str, now: float, not_before: float | None = None) -> None:
-        """Nothing more is admitted to *target*; the first reason stands."""
-        self._gates.troubled(target).give_up(reason, now, not_before)
+    def give_up(
+        self, name: str, reason: str, now: float, not_before: float | None = None, *, endpoint: bool = False
+    ) -> None:
+        """Nothing more is admitted to the target or, with *endpoint*, the endpoint *name*; the first reason stands."""
+        gate = self._gates.endpoint(name) if endpoint else self._gates.troubled(name)
+        gate.give_up(reason, now, not_before)
 
     def hold(self, target: str, until: float) -> None:
         """Hold *target* at least until then."""

@@ -29,6 +29,8 @@ A target site and a residential gateway on 127.0.0.1 that misbehave on order: yo
 Once both listen, one JSON line with their URLs goes to standard output:
   {"site": URL, "https": URL, "gateway": URL, "ca": PATH, "ledger": PATH}
 Then they serve until SIGTERM, Ctrl-C or, with --until-eof, the end of standard input.
+
+Exit codes: 0 when told to stop, 2 for a wrong argument, a port that is taken or a missing library, told in one line.
 """
 
 _EPILOG: Final = """\
@@ -64,11 +66,11 @@ _GATEWAY_HELP: Final = {
     "user": ("NAME", "what the user name must begin with; '' asks for no credentials (default: lab)"),
     "password": ("WORD", "the password (default: lab)"),
     "session_pattern": ("TEXT", "where in the user name the session stands (default: -session-<id>)"),
-    "exit_per": ("WHAT", "session keeps one address, connection gets a new one for each (default: session)"),
-    "exhausted_after": ("N", "the plan is used up after N requests and CONNECTs: 407"),
-    "connect_status": ("CODE", "refuse every CONNECT with this status, such as 502 or 429"),
-    "connect_retry_after": ("S", "seconds announced in that refusal"),
-    "tunnel_idle": ("S", "close a tunnel after so many seconds without a byte"),
+    "exit_per": ("WHAT", "what has an address of its own: session, or connection (default: session)"),
+    "exhausted_after": ("N", "the plan is used up after N requests and CONNECTs, then 407 (default: never)"),
+    "connect_status": ("CODE", "refuse every CONNECT with this status, such as 502 or 429 (default: none)"),
+    "connect_retry_after": ("S", "seconds of Retry-After in that refusal (default: none)"),
+    "tunnel_idle": ("S", "close a tunnel after so many seconds without a byte (default: never)"),
 }
 
 
@@ -93,8 +95,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--host", metavar="NAME=BEHAVIOUR", action="append", type=_host, default=[], dest="hosts",
-        help="play this host so; may be given many times")  # fmt: skip
-    add("--items", metavar="N", type=int, default=2000, help="items on each shop's lists (default: 2000)")
+        help="how this host behaves (see below); may be repeated (default: one host for each behaviour)")  # fmt: skip
+    add("--items", metavar="N", type=int, default=2000, help="how many items the lists of a host have (default: 2000)")
     add("--http-port", metavar="N", type=int, default=0, help="port of the http site (default: any)")
     add("--https-port", metavar="N", type=int, default=0, help="port of the https site (default: any)")
     add("--gateway-port", metavar="N", type=int, default=0, help="port of the gateway (default: any)")
@@ -102,7 +104,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="close an idle https connection after so many seconds (default: 75)")  # fmt: skip
     add("--dir", metavar="DIR", type=Path,
         help="where ca.pem and ledger.jsonl go (default: a directory removed at the end)")  # fmt: skip
-    add("--until-eof", action="store_true", help="stop when standard input ends, too")
+    add("--until-eof", action="store_true", help="also stop when standard input ends")
     gateway = parser.add_argument_group("gateway")
     for name, (metavar, text) in _GATEWAY_HELP.items():
         gateway.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text)

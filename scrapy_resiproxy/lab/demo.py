@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scrapy_resiproxy.lab.badday.day import LIMITED_HOST, Day
-from scrapy_resiproxy.lab.badday.play import DemoError, play
+from scrapy_resiproxy.lab.badday.play import GUARDED, DemoError, play
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,8 @@ KILOBYTE: Final = 1e3
 
 _DESCRIPTION: Final = """\
 Run the same bad day twice on this machine, first with stock Scrapy and then with scrapy_resiproxy, replay what the
-latter kept, and compare the two in a table. Takes about a minute; nothing but 127.0.0.1 is connected to.
+latter kept, and compare the two in a table. Takes about a minute; nothing but 127.0.0.1 is connected to. Exit codes:
+0, 1 after one line on what went wrong, 2 wrong usage, 130 interrupted.
 """
 
 
@@ -85,7 +87,11 @@ def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
     """Run the demo; return 0, 130 when it was interrupted, or 1 after one line on what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m scrapy_resiproxy.lab.demo", description=_DESCRIPTION)
     parser.add_argument(
-        "--keep", metavar="DIR", type=Path, help="leave logs, items and dead letters in this new folder"
+        "--keep",
+        metavar="DIR",
+        type=Path,
+        help="make this folder, which must not exist yet, and leave logs, items and "
+        "dead letters in it (default is to remove them)",
     )
     kept: Path | None = parser.parse_args(argv).keep
     try:
@@ -98,12 +104,22 @@ def main(argv: Sequence[str] | None = None, day: Day | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130
-    print(
-        f"Logs, items and dead letters are in {directory}"
-        if kept
-        else "With --keep DIR it leaves logs and letters there."
-    )
+    _say_all(what_is_there(directory if kept else None))
     return 0
+
+
+def what_is_there(kept: Path | None) -> list[str]:
+    """Return the lines that say where everything is, or how to have it next time."""
+    if kept is None:
+        return [
+            "Its logs, items and dead letters are removed. To keep and read them next time: make demo KEEP=DIR",
+            "(in a checkout), or python -m scrapy_resiproxy.lab.demo --keep DIR",
+        ]
+    letters = shlex.quote(str(kept / GUARDED / "deadletter"))
+    return [
+        f"Logs (scrapy.log), items and dead letters are in {kept}, a folder for each of the two crawls. Such as:",
+        f"scrapy deadletter {letters}/*/*.jsonl",
+    ]
 
 
 def _new_directory(kept: Path | None) -> Path:

@@ -89,7 +89,7 @@ class RedirectBlock(Behaviour):
 
 @dataclass(frozen=True)
 class RateLimit(Behaviour):
-    """`rate` requests a second (token bucket over all sessions), then 429; the deaf and the sly get blocked.
+    """`rate` requests a second (token bucket over all sessions), then 429; who ignores or evades the wait is blocked.
 
     Each 429 announces a wait (Retry-After, whole seconds rounded up; announce=false: none).
     `block_ignorers` requests made during an announced wait, `grace` seconds after it was first announced,

@@ -13,6 +13,9 @@ from scrapy_resiproxy.redact.shapes import MASK
 SHORTEST: Final = 4
 """Characters of a secret at least; shorter ones stand in too many words."""
 
+LONG_PIECE: Final = 6
+"""Characters of a piece of a secret at least."""
+
 _BASE64: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
 
 
@@ -64,9 +67,11 @@ SECRETS: Final = Secrets()
 
 
 def _plain_forms(text: str) -> tuple[str, ...]:
+    # A password that is no longer percent-encoded cuts a URL in pieces, and errors show a piece ("Invalid port: …").
+    pieces = [piece for piece in re.split("[/?#@:]", text) if len(piece) >= LONG_PIECE]
     percent = [quote(text, safe=safe, errors="replace") for safe in ("", "/", "!$&'()*+,;=", "!$&'()*+,;=:")]
     lower = [re.sub("%..", lambda escape: escape[0].lower(), form) for form in percent]
-    return tuple({text, *percent, *lower, repr(text)[1:-1], json.dumps(text)[1:-1]})
+    return tuple({text, *pieces, *percent, *lower, repr(text)[1:-1], json.dumps(text)[1:-1]})
 
 
 def _base64_forms(text: str) -> tuple[str, ...]:

@@ -229,7 +229,3 @@ class WaitingRoom(Generic[R]):
             del self._lines[target]
             return None
         return line.entries[0], line.clock - line.entries[0].joined
-
-    def of_target(self, target: str) -> list[Waiting[R]]:
-        """All entries of *target*: a walk through the room, for the rare end of a target."""
-        return [entry for entry in self._by_id.values() if entry.target == target]

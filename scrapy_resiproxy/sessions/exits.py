@@ -83,8 +83,10 @@ class Exits(Protocol):
         """What must never be seen."""
 
 
-def build_exits(settings: SessionSettings, hasher: Hasher, encoding: str | None) -> Exits:
-    """What *settings* describe. Raises :class:`ValueError`, one line that shows no credential."""
+def build_exits(settings: SessionSettings, hasher: Hasher, encoding: str | None, give_up: float) -> Exits:
+    """What *settings* describe. All endpoints of a list may fail for *give_up* seconds. Raises :class:`ValueError`, one
+    line that shows no credential.
+    """
     if settings.proxy is None:
         raise ValueError("RESIPROXY_PROXY is not set; it takes a URL, a template or a list of URLs")
     if settings.provider is not None:
@@ -92,7 +94,7 @@ def build_exits(settings: SessionSettings, hasher: Hasher, encoding: str | None)
     value = read_proxies(settings.proxy, encoding)
     if isinstance(value, Template):
         return TemplateGateway(value, settings, hasher)
-    return Roster(value, settings, hasher)
+    return Roster(value, settings, hasher, give_up)
 
 
 def _wrapped(proxy: str | Sequence[str], provider: str, encoding: str | None) -> Wrapped:

@@ -43,8 +43,8 @@ class SessionPool:
     """All sessions of one crawl. Times are monotonic seconds.
 
     *salt* is secret and random; the same salt gives the same ids in another process. *encoding* is
-    ``HTTPPROXY_AUTH_ENCODING``. Raises :class:`ValueError`, one line that shows no credential, for anything
-    in *settings* that cannot be used.
+    ``HTTPPROXY_AUTH_ENCODING``; *give_up* is for how many seconds all endpoints of a list may fail. Raises
+    :class:`ValueError`, one line that shows no credential, for anything in *settings* that cannot be used.
     """
 
     def __init__(
@@ -54,12 +54,15 @@ class SessionPool:
         *,
         salt: str,
         encoding: str | None = "latin-1",
+        give_up: float = math.inf,
     ) -> None:
         check_settings(settings)
         self._settings = settings
         self._rng = rng
         self._hasher = Hasher(salt)
-        self._exits = build_exits(settings, self._hasher, encoding)
+        self._exits = build_exits(settings, self._hasher, encoding, give_up)
+        self.last_call = self._exits.last_call if isinstance(self._exits, Roster) else None
+        """Whether any endpoint of a list still carries anything; None where the exits are no list."""
         self._rotates = settings.session_mode == "rotate"
         self._most = 1 if self._rotates else settings.session_max_requests or math.inf
         self._targets = Targets(self._exits.capacity, self._hasher)
@@ -73,7 +76,7 @@ class SessionPool:
     @property
     def is_list(self) -> bool:
         """Whether the exits are the endpoints of a list."""
-        return isinstance(self._exits, Roster)
+        return self.last_call is not None
 
     @property
     def can_rotate(self) -> bool:

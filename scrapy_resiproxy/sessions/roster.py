@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_resiproxy.sessions.last_call import LastCall
+from scrapy_resiproxy.wording import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,8 +36,11 @@ class Roster:
     idle: float | None = None
     named_ttl: float | None = None
 
-    def __init__(self, endpoints: Sequence[Endpoint], settings: SessionSettings, hasher: Hasher) -> None:
+    def __init__(
+        self, endpoints: Sequence[Endpoint], settings: SessionSettings, hasher: Hasher, give_up: float
+    ) -> None:
         self._endpoints = endpoints
+        self.last_call = LastCall(len(endpoints), give_up)
         self._urls = [endpoint.url for endpoint in endpoints]
         self._index = {url: index for index, url in enumerate(self._urls)}
         self._hasher = hasher
@@ -50,6 +56,8 @@ class Roster:
             raise ValueError(f"country {asked!r}: a list of endpoints has no place for a country")
 
     def pick(self, wish: Wish, now: float) -> Endpoint | None:
+        if self.last_call.due(now):
+            self._everywhere.clear()
         turn = self._turn(None if wish.named else wish.owner)
         count = len(self._endpoints)
         for step in range(count):
@@ -72,7 +80,8 @@ class Roster:
 
     def free_at(self, target: str | None, now: float) -> float:
         turn = self._turn(target)
-        return max(now, min(self._rests_until(index, turn) for index in range(len(self._endpoints))))
+        free = min(self._rests_until(index, turn) for index in range(len(self._endpoints)))
+        return max(now, min(free, self.last_call.at))
 
     def forget(self, target: str, now: float) -> bool:
         turn = self._turn(target)
@@ -82,7 +91,7 @@ class Roster:
         return True
 
     def sample(self) -> str:
-        return f"{len(self._endpoints)} endpoints, the first is {self._endpoints[0].masked()}"
+        return f"{counted(len(self._endpoints), 'proxy', 'proxies')}, the first is {self._endpoints[0].masked()}"
 
     def secrets(self) -> tuple[str, ...]:
         found = (endpoint.password or endpoint.username for endpoint in self._endpoints)

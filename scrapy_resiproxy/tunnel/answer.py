@@ -12,7 +12,6 @@ MAX_HEAD: Final = 65_536
 _MAGIC: Final = b"HTTP/"
 _END_OF_HEAD: Final = re.compile(rb"\n\r?\n")
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+(?:\.\d+)?[ \t]+(\d{3})(?!\d)[ \t]*([^\r\n]*)")
-_MAX_PHRASE: Final = 200
 
 
 class BadAnswer(ValueError):  # noqa: N818
@@ -30,7 +29,7 @@ class Answer:
 
     status: int
     phrase: str
-    """At most 200 characters, without control characters."""
+    """As long as it came, without control characters."""
     headers: list[tuple[bytes, bytes]]
     rest: bytes
     """What came after the head: the origin's first bytes, or the body of a refusal."""
@@ -100,8 +99,7 @@ class AnswerParser:
 
 
 def _phrase(raw: bytes) -> str:
-    text = raw[:_MAX_PHRASE].decode("latin-1")
-    return "".join(c if c.isprintable() else " " for c in text).strip()
+    return "".join(c if c.isprintable() else " " for c in raw.decode("latin-1")).strip()
 
 
 def _headers(head: bytes) -> list[tuple[bytes, bytes]]:

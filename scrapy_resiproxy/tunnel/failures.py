@@ -6,6 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final
 
+from scrapy_resiproxy.redact import Secrets
 from scrapy_resiproxy.tunnel.errors import Phase, TunnelFailed
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.route import Route
 
 _MAX_BODY: Final = 2_000
+_MAX_PHRASE: Final = 200
 _SENTENCES: Final[dict[tuple[Phase, str], str]] = {
     ("connect", "timeout"): "no connection to the proxy within {timeout:.3g} s",
     ("connect", "refused"): "the proxy refuses connections",
@@ -40,15 +42,15 @@ def failure(route: Route, timeout: float, phase: Phase, reason: str, *, status: 
 
 def refusal(route: Route, answer: Answer) -> TunnelFailed:
     """The proxy answered and granted nothing; what it echoes of our credentials is struck out."""
-    secrets = _secrets(route.authorization)
-    phrase = _strike(answer.phrase.encode("latin-1", "replace"), secrets).decode("latin-1")
+    secrets = secrets_in(route.authorization)
+    phrase = phrase_of(answer, secrets)
     return TunnelFailed(
         _message(route, f"the proxy answered {answer.status} {phrase}".rstrip()),
         phase="answer",
         reason=phrase,
         status=answer.status,
         headers=[(name, _strike(value, secrets)) for name, value in answer.headers],
-        body=_strike(answer.rest[:_MAX_BODY], secrets),
+        body=_strike(answer.rest, secrets)[:_MAX_BODY],
     )
 
 
@@ -56,8 +58,13 @@ def _message(route: Route, what: str) -> str:
     return f"Tunnel through {route.key.proxy} to {route.key.origin} failed: {what}"
 
 
-def _secrets(authorization: bytes | None) -> list[bytes]:
-    """What must not be repeated: the token, and the user and password in it.
+def phrase_of(answer: Answer, secrets: Secrets) -> str:
+    """The reason phrase without *secrets*, at most 200 characters: half of one would not be found any more."""
+    return secrets.scrub(answer.phrase)[:_MAX_PHRASE]
+
+
+def secrets_in(authorization: bytes | None) -> Secrets:
+    """What must not be repeated of the value of a header: the token, and the user and password in it.
 
     Those of less than four characters would strike out innocent words.
     """
@@ -66,10 +73,13 @@ def _secrets(authorization: bytes | None) -> list[bytes]:
         user, _, password = base64.b64decode(token, validate=True).partition(b":")
     except binascii.Error:
         user = password = b""
-    return sorted((s for s in (token, user, password) if len(s) >= 4), key=len, reverse=True)
+    found = Secrets()
+    for secret in (token, user, password):
+        # Raw bytes are searched as latin-1; percent-encoded they are UTF-8.
+        for encoding in ("latin-1", "utf-8"):
+            found.register(secret.decode(encoding, "replace"))
+    return found
 
 
-def _strike(text: bytes, secrets: list[bytes]) -> bytes:
-    for secret in secrets:
-        text = text.replace(secret, b"***")
-    return text
+def _strike(raw: bytes, secrets: Secrets) -> bytes:
+    return secrets.scrub(raw.decode("latin-1")).encode("latin-1", "replace")

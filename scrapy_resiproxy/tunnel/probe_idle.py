@@ -76,10 +76,10 @@ class Wait:
         """Wait for so long; True when it was called off."""
         return self.off.wait(seconds)
 
-    def until(self, moment: float) -> None:
-        """Wait for *moment*, or until it is called off."""
+    def until(self, moment: float, end: float | None = None) -> None:
+        """Wait for *moment*, or until it is called off; show how far the *end* is, which is *moment* by default."""
         while (left := moment - self.clock()) > 0:
-            self._show(left)
+            self._show(left if end is None else left + end - moment)
             if self.pause(min(1.0, left)):
                 return
 
@@ -147,7 +147,7 @@ def measure_warmth(open_line: Opener, timeout: float, longest: float, patience: 
     end = start + min(longest, _TIMEOUTS_TO_OUTLIVE * timeout)
     try:
         while wait.clock() < end:
-            wait.until(min(end, wait.clock() + interval))
+            wait.until(min(end, wait.clock() + interval), end)
             if not line.alive(patience):
                 return Warmth(interval, wait.clock() - start, died=True)
     finally:

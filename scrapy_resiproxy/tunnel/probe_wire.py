@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from scrapy_resiproxy.tunnel.answer import AnswerParser, BadAnswer
+from scrapy_resiproxy.tunnel.failures import phrase_of, secrets_in
 from scrapy_resiproxy.tunnel.route import host_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy_resiproxy.redact import Secrets
 
 _SOCKS_REPLIES: Final = {
     1: "general failure",
@@ -98,18 +101,19 @@ def over_connect(port: Port, target: Target, timeout: float) -> socket.socket:
     """Open a tunnel with CONNECT. Raises :class:`StageFailed`."""
     sock = _tcp(port, timeout)
     try:
-        request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
+        request, login = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n", None
         if port.user is not None:
             token = base64.b64encode(f"{port.user}:{port.password}".encode()).decode("ascii")
-            request += f"Proxy-Authorization: Basic {token}\r\n"
-        _await_grant(sock, f"{request}\r\n".encode())
+            login = f"Basic {token}"
+            request += f"Proxy-Authorization: {login}\r\n"
+        _await_grant(sock, f"{request}\r\n".encode(), secrets_in(login.encode() if login else None))
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def _await_grant(sock: socket.socket, request: bytes) -> None:
+def _await_grant(sock: socket.socket, request: bytes, secrets: Secrets) -> None:
     parser = AnswerParser()
     try:
         sock.sendall(request)
@@ -128,7 +132,7 @@ def _await_grant(sock: socket.socket, request: bytes) -> None:
     except OSError as error:
         raise StageFailed("answer", _word(error)) from None
     if not answer.granted:
-        raise StageFailed("answer", f"{answer.status} {answer.phrase}".rstrip(), status=answer.status)
+        raise StageFailed("answer", f"{answer.status} {phrase_of(answer, secrets)}".rstrip(), status=answer.status)
 
 
 def over_socks5(port: Port, target: Target, timeout: float) -> socket.socket:

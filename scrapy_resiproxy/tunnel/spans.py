@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from scrapy_resiproxy.wording import SHORTEST_FOR_A_RATE, over
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -83,7 +85,7 @@ class Span:
 def describe(span: Span) -> list[str]:
     """The lines that a person reads."""
     return [
-        f"tunnels            {span.tunnels:>12,}   {span.per_hour:,.1f} per hour",
+        f"tunnels            {span.tunnels:>12,}   {over(span.tunnels, span.seconds)}",
         f"seconds each       {span.seconds_each:>12,.1f}",
         f"bytes each         {span.bytes_each:>12,.0f}",
         f"requests each      {span.requests_each:>12,.1f}",
@@ -97,8 +99,9 @@ def describe(span: Span) -> list[str]:
 
 def compare(before: Span, after: Span) -> list[str]:
     """How the later span did against the earlier, for the same work."""
+    long_enough = min(before.seconds, after.seconds) >= SHORTEST_FOR_A_RATE
     return [
-        _change("tunnels per hour", before.per_hour, after.per_hour),
+        *([_change("tunnels per hour", before.per_hour, after.per_hour)] if long_enough else []),
         _change("tunnels per 1,000 requests", _per_thousand(before), _per_thousand(after)),
         _change("seconds each", before.seconds_each, after.seconds_each),
         _change("bytes each", before.bytes_each, after.bytes_each),

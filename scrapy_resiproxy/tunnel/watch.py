@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from scrapy_resiproxy.wording import counted, over
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ESTABLISHED: Final = "01"
-_HOUR: Final = 3600.0
 
 Connection = tuple[str, str]
 """Local and remote end, as the kernel writes them."""
@@ -92,12 +93,6 @@ class Churn:
         return Tick(len(connections), len(new), len(gone))
 
     @property
-    def per_hour(self) -> float:
-        """Openings in an hour, at the rate seen."""
-        passed = self._now - (self._start or 0.0)
-        return self.opened * _HOUR / passed if passed > 0 else 0.0
-
-    @property
     def typical_life(self) -> float | None:
         """The median life of the connections that were seen to open and to close; None before the first."""
         lives = sorted(self._lives)
@@ -106,8 +101,10 @@ class Churn:
     def summary(self) -> str:
         """One line: how many came, and how long they stayed."""
         seconds = self._now - (self._start or 0.0)
-        line = f"{self.opened} opened and {self.closed} closed in {seconds:.0f} s: {self.per_hour:,.0f} per hour"
+        line = f"{self.opened} opened and {self.closed} closed {over(self.opened, seconds)}"
         life = self.typical_life
         if life is None:
             return f"{line}; none was seen from its opening to its close."
-        return f"{line}; the churn period is {life:.0f} s (the median life of {len(self._lives)})."
+        return (
+            f"{line}; the churn period is {life:.0f} s (the median life of {counted(len(self._lives), 'connection')})."
+        )

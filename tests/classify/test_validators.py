@@ -349,6 +349,19 @@ async def broken_later(response):
     raise KeyError("price")
 
 
+def cancelled(response):
+    raise asyncio.CancelledError
+
+
+async def cancelled_later(response):
+    await asyncio.sleep(0)
+    raise asyncio.CancelledError
+
+
+async def exits_later(response):
+    raise GeneratorExit
+
+
 def returns_nonsense(response):
     return 5
 
@@ -360,8 +373,12 @@ def returns_nonsense(response):
         (broken_later, KeyError),
         (returns_nonsense, ValueError),
         (lambda response: fail(KeyError("x")), KeyError),
+        (cancelled, asyncio.CancelledError),
+        (cancelled_later, asyncio.CancelledError),
+        (all_of(cancelled_later), asyncio.CancelledError),
+        (exits_later, GeneratorExit),
     ],
-    ids=["sync", "async", "nonsense", "deferred"],
+    ids=["sync", "async", "nonsense", "deferred", "cancelled", "cancelled-later", "cancelled-inside", "exits"],
 )
 def test_a_validator_that_raises_is_a_bug_of_ours_and_its_exception_is_kept(validator, raised) -> None:
     outcome, error = asyncio.run(validate(validator, page("<p>")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from classify_kit import AKAMAI, FILL, HTML, IDENTITY, JSON, answer, judge
+from classify_kit import AKAMAI, FILL, HTML, IDENTITY, JSON, RATE, TRANSIENT, answer, judge
 from scrapy import Request
 from scrapy.http import HtmlResponse
 
@@ -149,6 +149,19 @@ WALL_ROWS = [
             "title:Just a moment...",
         )
         for status, charset in ((200, "utf-16-le"), (200, "utf-16-be"), (403, "utf-16-le"))
+    ),
+    *(
+        (
+            f"VFN-16-{charset}-unmarked",
+            answer(
+                status,
+                f"\n<html><title>Just a moment...</title>{FILL}".encode(charset),
+                content_type="text/html; charset=utf-16",
+            ),
+            "challenge",
+            "title:Just a moment...",
+        )
+        for status, charset in ((200, "utf-16-le"), (200, "utf-16-be"), (403, "utf-16-be"))
     ),
     (
         "cf-attention",
@@ -325,6 +338,15 @@ WALL_ROWS = [
         "challenge",
         "widget:g-recaptcha",
     ),
+    *(
+        (
+            f"{name}-at-503",
+            answer(503, f"<html><h1>One moment</h1><form><div class={name} data-sitekey=x></div></form></html>"),
+            "challenge",
+            f"widget:{name}",
+        )
+        for name in ("g-recaptcha", "h-captcha", "cf-turnstile")
+    ),
     (
         "hcaptcha-at-429",
         answer(429, "<html><script src='https://hcaptcha.com/1/api.js'></script></html>"),
@@ -379,6 +401,25 @@ def test_a_widget_on_a_403_is_weak_for_every_page_of_the_site_may_hold_it() -> N
     assert (outcome.reason, outcome.evidence, outcome.weak) == ("challenge", "widget:recaptcha", True)
 
 
+@pytest.mark.parametrize(
+    "widget",
+    [
+        "<script src='https://www.google.com/recaptcha/api.js?render=key'></script>",
+        "<script src='https://www.recaptcha.net/recaptcha/enterprise.js'></script>",
+        "<script src='https://js.hcaptcha.com/1/api.js' async></script>",
+        "<script src='https://challenges.cloudflare.com/turnstile/v0/api.js'></script>",
+        "<div class='g-recaptcha' data-sitekey=x data-size='invisible'></div>",
+        "<noscript><div class=g-recaptcha data-sitekey=x></div></noscript>",
+    ],
+    ids=["recaptcha", "enterprise", "hcaptcha", "turnstile", "badge", "without-scripts"],
+)
+def test_maintenance_with_a_captchas_script_in_its_frame_is_no_wall(widget: str) -> None:
+    page = f"<html><head>{widget}</head><h1>Down for maintenance</h1>We are back at noon.</html>"
+    for outcome in (judge(answer(503, page)), judge(answer(503, page + FILL))):
+        assert (outcome.class_, outcome.reason) == (TRANSIENT, "unavailable")
+    assert judge(answer(503, page, retry_after="60")).class_ == RATE
+
+
 def test_a_wall_keeps_the_wait_it_names() -> None:
     assert judge(answer(403, "error code: 1005", retry_after="120")).wait == 120
 
@@ -389,6 +430,9 @@ BLOCK_URLS = [
     ("CLS-21-px", "https://t.example/blocked?uuid=1&url=eA==", "/blocked"),
     ("CLS-21-captcha", "https://t.example/captcha?back=/", "/captcha"),
     ("CLS-21-blocked", "https://t.example/blocked", "/blocked"),
+    ("CLS-21-google", "https://www.google.com/sorry/index?q=EgQ&hl=en", "/sorry/index"),
+    ("CLS-21-google-bare", "https://google.co.uk/sorry/", "/sorry/"),
+    ("CLS-21-google-old", "https://ipv4.Google.com.br/sorry/IndexRedirect", "/sorry/IndexRedirect"),
     ("CLS-21-captcha-bare", "https://t.example/captcha", "/captcha"),
 ]
 
@@ -406,6 +450,11 @@ def test_a_redirect_to_a_block_page_is_identity(url: str, path: str) -> None:
         pytest.param("http://t.example/captcha", "https://t.example/captcha", id="it-was-asked-for"),
         pytest.param("https://t.example/a", "https://t.example/captcha-guide", id="another-path"),
         pytest.param("https://t.example/a", "https://t.example/sorry/out-of-stock", id="another-sorry"),
+        pytest.param("https://t.example/a", "https://t.example/sorry/index", id="a-sorry-index-of-another"),
+        pytest.param("https://t.example/a", "https://google.com.t.example/sorry/index", id="no-google"),
+        pytest.param("https://t.example/a", "https://notgoogle.com/sorry/index", id="no-google-either"),
+        pytest.param("https://t.example/a", "https://www.google.com/search?q=/sorry/", id="google"),
+        pytest.param("https://google.com/sorry/", "https://www.google.com/sorry/index", id="google-as-asked-for"),
         pytest.param("https://t.example/a", "https://consent.google.com/ml?continue=x", id="consent"),
         pytest.param("https://t.example/a", "http://[bad/captcha", id="a-broken-url"),
     ],
@@ -448,6 +497,13 @@ def test_the_users_markers_are_walls(marker: str, body: bytes, found: bool) -> N
 
 def test_a_marker_is_found_far_down_the_page() -> None:
     assert judge(answer(200, f"<html>{FILL}<i>WALL</i></html>"), markers=["WALL"]).evidence == "marker:WALL"
+
+
+@pytest.mark.parametrize("marker", ["gesperrt", "f\u00fcr Sie"])
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_the_users_markers_are_found_in_utf_16(marker: str, charset: str) -> None:
+    page = "<p>gesperrt f\u00fcr Sie</p>".encode(charset)
+    assert judge(answer(200, page, content_type="text/html; charset=utf-16"), markers=[marker]).reason == "marker"
 
 
 def test_a_cached_wall_is_a_wall() -> None:

@@ -40,7 +40,7 @@ def test_an_older_letter_about_the_same_page_counts_as_superseded(project):
     feeds = [project.lose("/1"), project.lose("/1")]
     output = project.run("deadletter", *feeds)
     assert output.startswith("2 letters in 2 feeds, 1 open, 0 done, 1 superseded\n")
-    assert project.run("deadletter", feeds[0]).startswith("1 letters in 1 feed, 1 open")
+    assert project.run("deadletter", feeds[0]).startswith("1 letter in 1 feed, 1 open")
 
 
 def test_a_list_has_a_line_for_each_open_letter(project, feeds, site):
@@ -80,7 +80,7 @@ def test_compacting_drops_what_is_done(project, feeds):
     output = project.run("deadletter", "deadletter/*/*.jsonl", "--compact")
     assert output.splitlines() == [
         "deadletter/other/1.jsonl: 3 lines kept, 0 dropped",
-        "deadletter/shop/0.jsonl: 1 lines kept, 2 dropped",
+        "deadletter/shop/0.jsonl: 1 line kept, 2 dropped",
     ]
     path = project.folder / "deadletter/shop/0.jsonl"
     assert project.lines("deadletter/shop/0.jsonl") == [feeds[1]]
@@ -96,7 +96,7 @@ def test_an_empty_feed_is_no_error(project):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "name at least one dead-letter feed, or a pattern"),
+        ((), "name at least one dead-letter feed, such as deadletter/shop/*.jsonl"),
         (("*.gone",), "'*.gone' names no file; it must be the path or a pattern of a feed"),
         (("x", "--lisst"), "--lisst is no option of this command"),
         (("x", "--urls", "--list"), "choose one of --list, --urls and --compact"),

@@ -107,7 +107,7 @@ def test_if_one_feed_cannot_be_locked_none_is(project, monkeypatch):
 
 def test_a_page_is_given_out_once_and_only_for_what_was_sent(replay, caplog):
     ledger, entries = replay
-    request = Request("http://shop.example/", meta={META_REPLAY: {"id": entries[0].id, "by": "run"}})
+    request = Request("http://shop.example/", meta={META_REPLAY: {"id": entries[0].id, "by": "run", "count": 0}})
     assert ledger.page("unknown", request) is None
     assert ledger.page(entries[0].id, request) is None, "this letter has no page"
 
@@ -127,8 +127,8 @@ class Shelf:
 
 
 def test_only_requests_of_an_offline_replay_get_a_stored_page():
-    ours = Request("http://shop.example/", meta={META_REPLAY: {"id": "x", "by": "run"}})
-    theirs = Request("http://shop.example/", meta={META_REPLAY: {"id": "x", "by": "another"}})
+    ours = Request("http://shop.example/", meta={META_REPLAY: {"id": "x", "by": "run", "count": 0}})
+    theirs = Request("http://shop.example/", meta={META_REPLAY: {"id": "x", "by": "another", "count": 0}})
     assert stored_response(ours) is None
     offline.put_up("run", Shelf())
     try:

@@ -27,7 +27,7 @@ def replaying(project, monkeypatch):
     middleware.choose(runtime)
     (entry,) = middleware.selection.entries
     middleware.ledger.sent(entry)
-    meta = {META_REPLAY: {"id": entry.id, "by": middleware.name}}
+    meta = {META_REPLAY: {"id": entry.id, "by": middleware.name, "count": 0}}
     yield middleware, Response("http://shop.example/", request=Request("http://shop.example/", meta=meta))
     middleware._engine_stopped()
 

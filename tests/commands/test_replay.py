@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -47,8 +49,8 @@ def test_an_outage_and_its_replay(project, site):
     site.status.clear()
     output = project.run("replay", feed)
     assert output.splitlines() == [
-        'shop {"category": "books"}: 2 replayed, 2 done, 0 failed again, 0 still open',
-        "left: nothing",
+        'shop {"category": "books"}: 2 letters replayed, 2 done, 0 failed again, 0 still open',
+        "nothing is left",
     ]
     assert project.states(feed) == {"done": 2}
     assert [(item["extra"], item["tag"], item["category"]) for item in project.items()] == [([1, 2], "t", "books")] * 2
@@ -61,9 +63,9 @@ def test_two_crawls_in_a_row_deliver_what_was_lost(mode, project, lost):
     lost("/3", spider="other")
     output = project.run("replay", "deadletter/*/*.jsonl")
     assert output.splitlines() == [
-        'shop {"category": "books"}: 2 replayed, 2 done, 0 failed again, 0 still open',
-        "other: 1 replayed, 1 done, 0 failed again, 0 still open",
-        "left: nothing",
+        'shop {"category": "books"}: 2 letters replayed, 2 done, 0 failed again, 0 still open',
+        "other: 1 letter replayed, 1 done, 0 failed again, 0 still open",
+        "nothing is left",
     ]
     assert {
         (url, item["category"])
@@ -75,7 +77,7 @@ def test_two_crawls_in_a_row_deliver_what_was_lost(mode, project, lost):
     }
     assert {(str(item["extra"]), item["tag"]) for item in project.items()} == {("[1, 2]", "t")}
     assert [dict(project.states(feed)) for feed in project.feeds()] == [{"done": 1}, {"done": 2}]
-    assert project.run("replay", "deadletter/*/*.jsonl") == "left: nothing\n"
+    assert project.run("replay", "deadletter/*/*.jsonl") == "no open letter to run\n"
 
 
 def test_what_fails_again_has_a_new_letter_before_the_old_one_is_superseded(project, site, lost):
@@ -83,15 +85,19 @@ def test_what_fails_again_has_a_new_letter_before_the_old_one_is_superseded(proj
     old = {letter["request"]["url"]: letter for letter in project.letters(feed)}
     site.status["/2"] = 503
     output = project.run("replay", feed, code=1)
-    assert "shop: 2 replayed, 1 done, 1 failed again, 0 still open" in output
+    assert "shop: 2 letters replayed, 1 done, 1 failed again, 0 still open" in output
     assert project.states(feed) == {"done": 1, "superseded": 1}
     (new,) = project.letters(project.feeds()[1])
     before = old[site.root + "/2"]
     assert (new["replay_of"], new["replay_count"], new["key"]) == (before["id"], 0, before["key"])
     assert new["first_seen"] == before["first_seen"]
     assert [line["by"] for line in project.lines(feed) if line.get("state") == "superseded"] == [new["id"]]
+    assert output.splitlines()[-2:] == [
+        "left: 1 failed again",
+        f"1 new letter in {project.feeds()[1]}. To run it: scrapy replay {project.feeds()[1]}",
+    ]
     site.status.clear()
-    assert "1 replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
+    assert "1 letter replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
 
 
 def test_with_one_feed_for_all_runs_a_replay_takes_what_was_there_at_its_start(project, site, lost):
@@ -99,7 +105,7 @@ def test_with_one_feed_for_all_runs_a_replay_takes_what_was_there_at_its_start(p
     site.status["*"] = 503
     project.run("crawl", "shop", paths=["/1", "/2"])
     output = project.run("replay", "dead.jsonl", code=1)
-    assert "2 replayed, 0 done, 2 failed again" in output
+    assert "2 letters replayed, 0 done, 2 failed again" in output
     assert output.splitlines()[-1] == "left: 2 open"
     assert site.asked == {"/1": 2, "/2": 2}
 
@@ -112,7 +118,7 @@ def test_terminal_letters_are_run_when_asked_for_and_a_page_that_is_gone_is_done
         "NOT RUN: 2 letters whose answer was final. To run them, give the same command with --class terminal",
     ]
     site.status |= {"/1": 404, "/2": 200}
-    assert "2 replayed, 2 done" in project.run("replay", feed, "--class", "terminal")
+    assert "2 letters replayed, 2 done" in project.run("replay", feed, "--class", "terminal")
     assert urls(project.items()) == ["2"]
 
 
@@ -124,11 +130,28 @@ def test_a_fixed_parser_runs_on_the_stored_pages_and_nothing_is_sent(project, si
     project.switch("broken", on=False)
     site.asked.clear()
     output = project.run("replay", feed, "--offline")
-    assert "4 replayed, 4 done" in output
+    assert "4 letters replayed, 4 done" in output
     assert site.asked == {}
     assert urls(project.items()) == ["0", "1", "2", "3"]
     assert project.items()[0]["text"].startswith("<html><body><p>page /")
     assert project.states(feed) == {"done": 4}
+
+
+def test_the_commands_that_a_crawl_gives_at_its_end_get_everything_back(project, site):
+    project.switch("broken")
+    site.status |= {"/2": 503, "/3": 400}
+    project.crawl("/1", "/2", "/3")
+    commands = re.findall(r"scrapy (replay .*)$", project.log, re.MULTILINE)
+    assert len(commands) == 3
+    project.switch("broken", on=False)
+    site.status.clear()
+    send, offline, asked = (shlex.split(command) for command in commands)
+    site.asked.clear()
+    assert "1 done" in project.run(*offline, code=None)
+    assert site.asked == {}
+    assert "1 done" in project.run(*send)
+    assert "1 done" in project.run(*asked)
+    assert urls(project.items()) == ["1", "2", "3"]
 
 
 def test_an_offline_replay_sends_no_follow_up_and_keeps_the_letter(project, site):
@@ -138,9 +161,9 @@ def test_an_offline_replay_sends_no_follow_up_and_keeps_the_letter(project, site
     project.switch("follows")
     site.asked.clear()
     output = project.run("replay", feed, "--offline", code=1)
-    assert "1 replayed, 0 done, 0 failed again, 1 still open, 1 follow-up requests not sent (offline)" in output
+    assert "1 letter replayed, 0 done, 0 failed again, 1 still open, 1 follow-up request not sent (offline)" in output
     assert site.asked == {}
-    assert "1 replayed, 1 done" in project.run("replay", feed)
+    assert "1 letter replayed, 1 done" in project.run("replay", feed)
     assert site.asked == {"/1": 1, "/follow": 1}
 
 
@@ -157,7 +180,9 @@ def test_a_parser_that_stays_broken_makes_poison_of_its_letter(project, site):
         assert "1 failed again" in project.run("replay", "deadletter/shop/*.jsonl", code=1)
         assert project.letters(project.feeds()[-1])[0]["replay_count"] == count
     site.asked.clear()
-    assert project.run("replay", "deadletter/shop/*.jsonl", code=1) == "left: 1 poison: failed in 3 replays\n"
+    assert (
+        project.run("replay", "deadletter/shop/*.jsonl", code=1) == "left: 1 poison: failed in 3 replays (add --id)\n"
+    )
     assert site.asked == {}
     project.switch("broken", on=False)
     (poison,) = project.letters(project.feeds()[-1])
@@ -168,16 +193,16 @@ def test_an_item_that_does_not_pass_the_pipelines_is_no_success(project, lost):
     feed = lost("/1")
     project.switch("item-fails")
     output = project.run("replay", feed, code=1)
-    assert "1 replayed, 0 done, 1 failed again" in output
+    assert "1 letter replayed, 0 done, 1 failed again" in output
     assert project.states(feed) == {"superseded": 1}
     project.switch("item-fails", on=False)
-    assert "1 replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
+    assert "1 letter replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
 
 
 def test_an_item_that_a_pipeline_drops_has_passed(project, lost):
     feed = lost("/1")
     project.switch("drop")
-    assert "1 replayed, 1 done" in project.run("replay", feed)
+    assert "1 letter replayed, 1 done" in project.run("replay", feed)
 
 
 def test_a_page_with_follow_ups_is_done_when_the_crawl_has_finished(project, site, lost):
@@ -195,7 +220,7 @@ def test_a_page_with_follow_ups_is_done_when_the_crawl_has_finished(project, sit
     assert "the crawl ended with shutdown" in output
     assert project.states(feed) == {"open": 2}
 
-    assert "2 replayed, 2 done" in project.run("replay", feed)
+    assert "2 letters replayed, 2 done" in project.run("replay", feed)
     assert set((project.folder / "follow-meta").read_text().split()) == {"false"}
 
 
@@ -203,7 +228,10 @@ def test_a_follow_up_that_fails_has_a_letter_of_its_own(project, site, lost):
     feed = lost("/1")
     project.switch("follows")
     site.status["/follow"] = 503
-    assert "1 replayed, 1 done, 0 failed again" in project.run("replay", feed)
+    output = project.run("replay", feed)
+    assert "1 letter replayed, 1 done, 0 failed again" in output
+    new = project.feeds()[1]
+    assert output.splitlines()[-2:] == ["nothing is left", f"1 new letter in {new}. To run it: scrapy replay {new}"]
     (letter,) = project.letters(project.feeds()[1])
     assert (letter["request"]["url"], letter["replay_of"]) == (f"{site.root}/follow", None)
 
@@ -211,7 +239,7 @@ def test_a_follow_up_that_fails_has_a_letter_of_its_own(project, site, lost):
 def test_a_status_that_the_spider_handles_itself_is_a_page(project, site, lost):
     feed = lost("/1", spider="other")
     site.status["/1"] = 418
-    assert "1 replayed, 1 done" in project.run("replay", feed)
+    assert "1 letter replayed, 1 done" in project.run("replay", feed)
 
 
 def test_after_sigterm_no_further_crawl_is_started(project, site, lost):
@@ -250,7 +278,7 @@ def test_killed_half_way_the_next_replay_goes_on_and_no_item_is_lost(project, si
     assert {by_id[letter_id] for letter_id in marks} <= {item["url"] for item in project.items()}, "marked, but lost"
     for gate in site.gates.values():
         gate.set()
-    assert f"{30 - done} replayed, {30 - done} done" in project.run("replay", feed)
+    assert f"{30 - done} letters replayed, {30 - done} done" in project.run("replay", feed)
     assert set(urls(project.items())) == {path[1:] for path in paths}
 
 
@@ -261,7 +289,9 @@ def test_items_that_are_uploaded_at_the_end_count_when_they_are_stored(fails, pr
     if fails:
         project.switch("upload-fails")
     output = project.run("replay", feed, code=int(fails))
-    assert ("2 replayed, 0 done, 0 failed again, 2 still open" if fails else "2 replayed, 2 done") in output
+    assert (
+        "2 letters replayed, 0 done, 0 failed again, 2 still open" if fails else "2 letters replayed, 2 done"
+    ) in output
     assert len(project.items("uploaded.jl")) == (0 if fails else 2)
 
 
@@ -269,7 +299,7 @@ def test_arguments_of_the_command_line_lie_over_those_of_the_letters(project, lo
     lost("/1", args={"category": "books", "x": "1"})
     lost("/2", args={"category": "music", "x": "1"})
     output = project.run("replay", "deadletter/shop/*.jsonl", "-a", "category=all")
-    assert "2 replayed, 2 done" in output
+    assert "2 letters replayed, 2 done" in output
     assert [item["category"] for item in project.items()] == ["all", "all"]
 
 
@@ -277,19 +307,19 @@ def test_a_secret_argument_must_be_given_again(project, lost):
     feed = lost("/1", args={"password": "hunter2canary"})
     assert "hunter2canary" not in (project.folder / feed).read_text()
     output = project.run("replay", feed, code=1)
-    assert "shop: 1 letters are left, for they do not hold a secret: add -a password=VALUE" in output
+    assert "shop: 1 letter is left, for no letter holds a secret: add -a password=VALUE" in output
     output = project.run("replay", feed, "-a", "password=hunter2canary")
-    assert "1 replayed, 1 done" in output
+    assert "1 letter replayed, 1 done" in output
     assert "hunter2canary" not in output
 
 
 def test_only_what_is_asked_for_is_run(project, site, lost):
     feed = lost("/1", "/2", "/3")
     output = project.run("replay", feed, "--limit", "2", "--reason", "attempts_exhausted", code=1)
-    assert "2 replayed, 2 done" in output
+    assert "2 letters replayed, 2 done" in output
     assert output.splitlines()[-1] == "left: 1 open"
-    assert project.run("replay", feed, "--target", "elsewhere.example", "--since", "1h") == "left: nothing\n"
-    assert "1 replayed, 1 done" in project.run("replay", feed, "--target", "127.0.0.1", "--since", "1h")
+    assert project.run("replay", feed, "--target", "elsewhere.example", "--since", "1h") == "no open letter to run\n"
+    assert "1 letter replayed, 1 done" in project.run("replay", feed, "--target", "127.0.0.1", "--since", "1h")
 
 
 def test_what_should_wait_waits_unless_told_now(project, site, lost):
@@ -299,15 +329,15 @@ def test_what_should_wait_waits_unless_told_now(project, site, lost):
     (project.folder / feed).write_text(json.dumps(letter) + "\n")
     output = project.run("replay", feed, code=1)
     assert output == (
-        "left: 1 to be left alone until their not_before, the first may go at 2099-01-01T00:00:00.000000Z\n"
+        "left: 1 not due before their not_before (add --now), the first is due at 2099-01-01T00:00:00.000000Z\n"
     )
-    assert "1 replayed, 1 done" in project.run("replay", feed, "--now")
+    assert "1 letter replayed, 1 done" in project.run("replay", feed, "--now")
 
 
 def test_a_dry_run_says_what_would_run_and_runs_nothing(project, site, lost):
     feed = lost("/1", "/2", args={"category": "books"})
     output = project.run("replay", feed, "--dry-run")
-    assert output.splitlines() == ['shop {"category": "books"}: 2 letters would be replayed', "left: 2 open"]
+    assert output.splitlines() == ['shop {"category": "books"}: 2 letters would be replayed', "nothing would be left"]
     assert (site.asked, project.items()) == ({}, [])
 
 
@@ -335,7 +365,7 @@ def test_broken_lines_are_named_and_passed_over(project, lost):
     output = project.run("replay", feed)
     assert f"passed over: {feed}:1: not JSON: Expecting value at character 1" in output
     assert "passed over: 6 more lines" in output
-    assert "1 replayed, 1 done" in output
+    assert "1 letter replayed, 1 done" in output
     assert "Passed over: 6 more lines" in project.log
 
 
@@ -370,7 +400,7 @@ def test_items_on_standard_output_are_not_mixed_with_words(project, lost):
     feed = lost("/1")
     output = project.run("replay", feed, "-o", "-:jsonlines")
     assert urls(json.loads(line) for line in output.splitlines()) == ["1"]
-    assert "shop: 1 replayed, 1 done" in project.log
+    assert "shop: 1 letter replayed, 1 done" in project.log
 
 
 @pytest.mark.parametrize("where", ["project", "command line"])
@@ -388,7 +418,7 @@ def test_without_the_add_on_a_replay_runs_letters_and_no_start_requests(project,
     site.status["/2"] = 500
     project.settings["RETRY_ENABLED"] = False
     output = project.run("replay", feed, paths=["/start"], code=1)
-    assert "2 replayed, 1 done, 0 failed again, 1 still open" in output
+    assert "2 letters replayed, 1 done, 0 failed again, 1 still open" in output
     assert site.asked == {"/1": 1, "/2": 1}
     assert project.states(feed) == {"done": 1, "open": 1}
 
@@ -396,7 +426,7 @@ def test_without_the_add_on_a_replay_runs_letters_and_no_start_requests(project,
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "name at least one dead-letter feed, or a pattern"),
+        ((), "name at least one dead-letter feed, such as deadletter/shop/*.jsonl"),
         (("gone.jsonl",), "'gone.jsonl' names no file; it must be the path or a pattern of a feed"),
         (("x", "--frobnicate"), "--frobnicate is no option of this command"),
         (("x", "--since", "soon"), "--since is 'soon'; it must be an ISO 8601 time"),
@@ -423,8 +453,8 @@ def test_letters_of_a_spider_or_a_method_that_is_gone_are_left(project, site, lo
     second["request"]["callback"] = "parse_gone"
     (project.folder / feed).write_text(json.dumps(first) + "\n" + json.dumps(second) + "\n")
     output = project.run("replay", feed, code=1)
-    assert "gone: 1 letters are left, for this project has no spider of that name" in output
-    assert "shop: 0 replayed, 0 done, 0 failed again, 0 still open, 1 could not be rebuilt" in output
+    assert "gone: 1 letter is left, for this project has no spider of that name" in output
+    assert "shop: 0 letters replayed, 0 done, 0 failed again, 0 still open, 1 could not be rebuilt" in output
     assert (
         f"{feed}:2 is left: request.callback is 'parse_gone'; it must be the name of a method of 'shop'" in project.log
     )
@@ -477,14 +507,14 @@ def test_the_projects_own_validators_judge_a_replay(project, lost):
     spiders.write_text(spiders.read_text() + OWN_VALIDATORS)
     feed = lost("/1", "/2")
     name_validators(project, feed, "proj.spiders.good", "is_good")
-    assert "2 replayed, 2 done" in project.run("replay", feed)
+    assert "2 letters replayed, 2 done" in project.run("replay", feed)
     assert sorted(path.name for path in project.folder.glob("asked-*")) == ["asked-a-function", "asked-a-method"]
 
 
 def test_a_spider_may_rebuild_or_refuse_a_request(project, site, lost):
     feed = lost("/?token=old", "/refuse", "/wrong", "/raise", spider="rebuild")
     output = project.run("replay", feed, code=1)
-    assert "rebuild: 1 replayed, 1 done, 0 failed again, 0 still open" in output
+    assert "rebuild: 1 letter replayed, 1 done, 0 failed again, 0 still open" in output
     assert "1 refused by replay_request, 2 could not be rebuilt" in output
     assert site.asked == {"/?token=fresh": 1}
     assert "replay_request returned a str; it must be a Request or None" in project.log
@@ -492,19 +522,19 @@ def test_a_spider_may_rebuild_or_refuse_a_request(project, site, lost):
 
 
 def test_the_hook_need_not_be_async(project, site, lost):
-    assert "1 replayed, 1 done" in project.run("replay", lost("/?token=old", spider="sync"))
+    assert "1 letter replayed, 1 done" in project.run("replay", lost("/?token=old", spider="sync"))
     assert site.asked == {"/?token=fresh": 1}
 
 
 def test_what_cannot_be_rebuilt_is_left(project, site, lost):
     feed = lost("/?token=old")
-    assert project.run("replay", feed, code=1) == "left: 1 not replayable\n"
+    assert project.run("replay", feed, code=1) == "left: 1 not replayable (scrapy deadletter --list says why)\n"
     assert site.asked == {}
 
 
 def test_older_letters_about_the_same_page_are_settled_with_the_newest(project, lost):
     feeds = [lost("/1"), lost("/1")]
-    assert "1 replayed, 1 done" in project.run("replay", *feeds)
+    assert "1 letter replayed, 1 done" in project.run("replay", *feeds)
     assert [dict(project.states(feed)) for feed in feeds] == [{"done": 1}, {"done": 1}]
 
 
@@ -518,7 +548,7 @@ def test_a_crawl_that_cannot_start_is_one_line_and_the_next_one_runs(project, lo
     )
     output = project.run("replay", "deadletter/*/*.jsonl", code=1)
     assert 'shop {"category": "books"}: did not run, see the log' in output
-    assert "other: 1 replayed, 1 done" in output
+    assert "other: 1 letter replayed, 1 done" in output
     assert "ValueError: no category" in project.log
 
 
@@ -528,7 +558,7 @@ def test_spider_arguments_from_a_hostile_feed_do_no_more_than_fail(project, lost
     lost("/3", spider="other")
     output = project.run("replay", "deadletter/*/*.jsonl", code=1)
     assert output.count("did not run, see the log") == 2
-    assert "other: 1 replayed, 1 done" in output
+    assert "other: 1 letter replayed, 1 done" in output
 
 
 def test_a_setting_replays_too(project, site, lost):
@@ -539,7 +569,7 @@ def test_a_setting_replays_too(project, site, lost):
     assert "2 of other spider arguments" in project.log
     assert site.asked == {}, "not even its start requests"
     project.run("crawl", "shop", *setting, "-a", "category=books", "-s", 'RESIPROXY_REPLAY_FILTER={"limit": 1}')
-    assert "Replay: shop: 1 replayed, 1 done" in project.log
+    assert "Replay: shop: 1 letter replayed, 1 done" in project.log
     assert project.states(feed) == {"done": 1, "open": 1}
 
 
@@ -583,5 +613,24 @@ def test_an_offline_setting_needs_handlers_that_send_nothing(add_on, project, si
     schemes = ["http", "https", "ftp", "s3", "file", "data"]
     project.settings["DOWNLOAD_HANDLERS"] = dict.fromkeys(schemes, handler)
     project.run("crawl", "shop", *setting)
-    assert "1 replayed, 1 done" in project.log
+    assert "1 letter replayed, 1 done" in project.log
     assert site.asked == {}
+
+
+@pytest.mark.parametrize(
+    ("session", "options", "proxy", "lines"),
+    [("a1b2c3d4", [], None, 1), (None, [], None, 0), ("a1b2c3d4", ["--offline"], None, 0), ("a1b2c3d4", [], "list", 0)],
+    ids=["no proxy now", "it had none", "nothing is sent", "there is one"],
+)
+def test_letters_that_went_through_a_proxy_are_not_sent_without_one_silently(
+    session, options, proxy, lines, project, site, lost
+):
+    feed = lost("/1")
+    (letter,) = project.letters(feed)
+    letter["attempts"] = [{"class": "transient", "reason": "unavailable", "session": session}]
+    (project.folder / feed).write_text(json.dumps(letter) + "\n")
+    project.settings["RESIPROXY_PROXY"] = proxy and [site.root]
+    project.run("replay", feed, *options, code=None)
+    said = [line for line in project.log.splitlines() if "RESIPROXY_PROXY is not set now" in line]
+    assert len(said) == lines
+    assert all("WARNING: 1 of these letters went through a session of a proxy when it failed" in line for line in said)

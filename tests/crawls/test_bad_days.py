@@ -155,6 +155,10 @@ def test_the_sample_shows_how_a_session_is_written_and_no_secret(day: Any) -> No
         crawled = today.crawl(pages(1))
         observed = today.crawl(pages(1), {"RESIPROXY_MODE": "observe"})
     (line,) = [line for line in crawled.lines("INFO") if "Sessions look like this" in line]
-    assert re.search(r"user name and password \*\*\*-session-\w{8}:\*\*\*, at http://127\.0\.0\.1:\d+$", line)
+    assert re.search(
+        r"through the proxy http://127\.0\.0\.1:\d+\. Sessions look like this: "
+        r"user name and password \*\*\*-session-\w{8}:\*\*\*$",
+        line,
+    )
     assert "canary" not in crawled.log
     assert "RESIPROXY_PROXY is not used in observe mode" in observed.log

@@ -131,6 +131,57 @@ def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_jo
     assert len(written) <= 5
 
 
+DEAD_LIST = [f"http://user:pass@127.0.0.{number}:9" for number in range(1, 4)]
+
+
+def list_is_dead(today: Any, *living: str, **more: Any) -> dict[str, Any]:
+    """Settings of a crawl with a list of proxies: nobody listens at three of them."""
+    dead = {"RESIPROXY_PROXY": [*DEAD_LIST, *living], "RESIPROXY_TARGET_GIVE_UP": 2}
+    return {**gateway_is_away(today), **dead, **more}
+
+
+def test_a_list_whose_endpoints_are_all_gone_is_given_up_and_what_goes_direct_is_not(day: Any) -> None:
+    with day("ok") as today:
+        crawled = today.crawl(pages(60) + direct_pages(today, 30), list_is_dead(today))
+    reached = {error["url"] for error in crawled.errors if error["status"] == 404}
+    assert reached == set(direct_pages(today, 30))
+    assert {letter["request"]["url"] for letter in crawled.letters} == set(pages(60))
+    reasons = [letter["reason"] for letter in crawled.letters]
+    assert set(reasons) <= {"circuit_open", "attempts_exhausted"}
+    assert reasons.count("circuit_open") > 50
+    assert len([line for line in crawled.lines("ERROR") if "The proxy list is given up for this run" in line]) == 1
+    assert crawled.stats["finish_reason"] == "finished"
+
+
+def test_with_a_job_what_would_go_through_a_list_that_is_gone_stays_in_the_job(day: Any) -> None:
+    with day("ok") as today:
+        first = today.crawl(pages(60) + direct_pages(today, 30), list_is_dead(today, JOBDIR="job"))
+        second = today.crawl([], {"JOBDIR": "job"})
+    assert first.stats["finish_reason"] == "resiproxy_target_given_up"
+    assert {error["url"] for error in first.errors if error["status"] == 404} == set(direct_pages(today, 30))
+    written = {letter["request"]["url"] for letter in first.letters}
+    assert {page["url"] for page in second.good} | written >= set(pages(60))
+    assert len(written) <= 5
+
+
+def test_a_list_that_refuses_us_everywhere_is_given_up_as_a_dead_plan(day: Any) -> None:
+    with day("ok") as today:
+        wrong = [today.lab.proxy(f"wrong{number}").replace(":lab@", ":wrong-pass@") for number in range(3)]
+        settings = {"RESIPROXY_PROXY": wrong, "RESIPROXY_TARGET_GIVE_UP": 2, "JOBDIR": "job"}
+        crawled = today.crawl(pages(200), settings)
+    assert crawled.stats["finish_reason"] == "resiproxy_proxy_refused"
+    assert {letter["reason"] for letter in crawled.letters} == {"proxy_refused"}
+    assert len(crawled.letters) <= 50
+
+
+def test_a_list_with_one_endpoint_left_is_not_given_up(day: Any) -> None:
+    with day("ok:latency=0.05") as today:
+        settings = list_is_dead(today, today.lab.proxy("living"), RESIPROXY_TARGET_GIVE_UP=0)
+        crawled = today.crawl(pages(30), {**settings, "RESIPROXY_SESSION_QUARANTINE": 0.2})
+    assert {page["url"] for page in crawled.good} == set(pages(30))
+    assert crawled.letters == []
+
+
 ANSWERS = """
 from scrapy.http import HtmlResponse
 

@@ -104,6 +104,24 @@ def test_a_foreign_scheduler_gets_back_what_was_only_held(day: Any) -> None:
     assert held | sent | {error["url"] for error in crawled.errors} == set(pages(100))
 
 
+@pytest.mark.parametrize("memory_queue", ["scrapy.squeues.LifoMemoryQueue", "scrapy.squeues.FifoMemoryQueue"])
+def test_with_scrapys_own_priority_queue_a_held_target_does_not_stand_before_the_others(
+    day: Any, memory_queue: str
+) -> None:
+    settings = {
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "SCHEDULER_MEMORY_QUEUE": memory_queue,
+        "SCHEDULER_START_MEMORY_QUEUE": memory_queue,
+        "RESIPROXY_TARGET_GIVE_UP": 8,
+    }
+    down, well = pages(300, "down.example"), pages(100)
+    with day({"shop.example": "ok:latency=0.05", "down.example": "down:how=reset"}) as today:
+        crawled = today.crawl(down[:150] + well + down[150:], settings)
+    ended = ["given up" if note.get("error") == "CircuitOpen" else note["kind"] for note in crawled.notes]
+    assert ended.count("page") == 100
+    assert "page" not in ended[ended.index("given up") :]
+
+
 def test_a_site_without_a_proxy(day: Any) -> None:
     with day("flaky:p=0.3") as today:
         urls = [f"{today.lab.site}/shop.example/item/{number}" for number in range(40)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from typing import Any
@@ -196,6 +197,57 @@ def test_a_redirect_survives_a_clean_stop_on_disk(day: Any) -> None:
     with day("redirect:pages=0") as today:
         crawled = today.crawl(pages(20), {"JOBDIR": "job", "RESIPROXY_TARGET_GIVE_UP": 1})
     assert "scheduler/unserializable" not in crawled.stats
+
+
+TURNED_AWAY = """
+from scrapy import signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse
+
+class Site(Handler):
+    # /item/N leads to another host, or fails, by turns.
+    async def download_request(self, request):
+        number = int(request.url.rsplit("/", 1)[1])
+        place = f"http://elsewhere.example/item/{number}"
+        status, headers = (302, {"Location": place}) if number % 2 else (503, {})
+        return HtmlResponse(request.url, status=status, headers=headers, request=request)
+
+class TurnedAwaySpider(ProbeSpider):
+    allowed_domains = ["shop.example"]
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.no_retries, signals.request_scheduled)
+        return spider
+
+    def no_retries(self, request):
+        if request.meta.get("retry_times"):
+            self.note("turned away")
+            raise IgnoreRequest("no second try")
+
+    def closed(self, reason):
+        from scrapy_resiproxy.components.crawl import Crawl
+        crawl = Crawl.of(self.crawler)
+        wire = crawl.wire
+        kept = wire.origins, wire.leases, wire._expected, wire._chains, crawl.rescheduler.in_flow
+        self.note("kept", sizes=[len(each) for each in kept])
+"""
+
+
+@pytest.mark.parametrize("job", [{}, {"JOBDIR": "job"}], ids=["memory", "disk"])
+def test_what_another_handler_turns_away_at_the_queue_is_kept_nowhere(day: Any, job: dict[str, str]) -> None:
+    settings = {**HASTY, **job, "DOWNLOAD_HANDLERS": {"http": "spider_under_test.Site"}}
+    with day("ok") as today:
+        crawled = today.crawl(pages(12), settings, spider=TURNED_AWAY, name="TurnedAwaySpider")
+    assert crawled.stats["offsite/filtered"] == 6
+    assert crawled.stats["finish_reason"] == "finished"
+    assert crawled.letters == []
+    assert Counter(note["kind"] for note in crawled.notes) == {"turned away": 6, "kept": 1}
+    assert crawled.notes[-1]["sizes"] == [0] * 5
+    if job:
+        with sqlite3.connect(crawled.directory / "job" / "resiproxy.sqlite") as store:
+            assert store.execute("SELECT count(*) FROM waiting").fetchone() == (0,)
 
 
 BREAKS_ONCE = """

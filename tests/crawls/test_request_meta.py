@@ -234,6 +234,33 @@ def test_a_mistake_in_the_meta_is_one_line_and_costs_nobody_else_anything(day: A
         assert len([line for line in crawled.lines("ERROR") if f"<GET {url}>" in line and key in line]) == 1
 
 
+FORGED: list[dict[str, Any]] = [
+    {"_resiproxy": "text"},
+    {"_resiproxy": ["id"]},
+    {"_resiproxy": {"sent": 1}},
+    {"_resiproxy": {"id": 5}},
+    {"_resiproxy": {"id": "a", "sent": "2", "log": "abc"}},
+    {"_resiproxy": {"id": "b", "log": [[0, {"outcome": "no such"}]]}},
+    {"_resiproxy": {"id": "c", "verdict": ["x"]}},
+    {"_resiproxy": {"id": "d", "uncounted": True}},
+    {"_resiproxy_replay": "text"},
+    {"_resiproxy_replay": {"count": "many"}},
+    {"_resiproxy_scheduled": "text"},
+    {"resiproxy": "text"},
+    {"retry_times": "many"},
+]
+
+
+@pytest.mark.parametrize(("behaviour", "good"), [("flaky:p=1", len(FORGED)), ("down", 0)])
+def test_what_others_write_under_our_names_is_as_if_it_were_not_there(day: Any, behaviour: str, good: int) -> None:
+    with day(behaviour) as today:
+        crawled = today.crawl(FORGED, {**FREE_RETRIES, "RESIPROXY_MAX_ATTEMPTS": 2}, spider=WRONG, name="WrongSpider")
+        assert today.lab.summary()["requests"] == 2 * len(FORGED)
+    assert len(crawled.good) == good
+    assert len(crawled.letters) == len(crawled.errors) == len(FORGED) - good
+    assert "Traceback" not in crawled.log
+
+
 def test_what_another_middleware_ignored_carries_no_session_of_ours(day: Any) -> None:
     source = """
 class Ignores:

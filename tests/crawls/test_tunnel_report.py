@@ -8,7 +8,7 @@ from typing import Any
 from days import pages
 
 LINE = re.compile(
-    r"Tunnels \(a vendor's bill may call them sessions\): (?P<opened>\d+) opened, (?P<per_hour>[\d,]+) per hour, "
+    r"Tunnels \(a vendor's bill may call them sessions\): (?P<opened>\d+) opened in \d+ s, "
     r"(?P<each>[\d,.]+) kB each; overhead (?P<overhead>[\d.]+)% of their bytes "
     r"\((?P<handshakes>[\d.]+)% handshakes, (?P<pings>[\d.]+)% pings\)\."
 )

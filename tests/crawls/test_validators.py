@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import scrapy
 from days import pages
 
 ON_CALLBACK = """
@@ -66,6 +67,64 @@ class BrokenSpider(ProbeSpider):
     assert crawled.log.count("Traceback") == 1
     assert crawled.stats["resiproxy/session/retired_count"] == 0
     assert {error["error"] for error in crawled.errors} == {"SoftBlock"}
+
+
+STUBBORN = """
+import asyncio
+from twisted.internet.defer import Deferred
+
+class StubbornSpider(ProbeSpider):
+    async def validate_response(self, response):
+        ending = response.url.rsplit("/", 1)[1]
+        if ending == "0":
+            raise asyncio.CancelledError
+        if ending == "1":
+            raise GeneratorExit
+        if ending == "2":
+            await self.never()
+        if ending == "3":
+            try:
+                await self.never()
+            except BaseException:
+                await self.never()
+"""
+NEVER = {
+    "asyncio": """
+    async def never(self):
+        await asyncio.sleep(10**6)
+""",
+    "none": """
+    async def never(self):
+        await asyncio.Event().wait()
+""",
+    "epoll": """
+    async def never(self):
+        await Deferred()
+""",
+}
+
+
+@pytest.mark.parametrize("reactor", NEVER)
+def test_a_validator_that_never_ends_or_is_cancelled_costs_its_own_page_alone(day: Any, reactor: str) -> None:
+    settings = {
+        "asyncio": {},
+        "none": {"TWISTED_REACTOR_ENABLED": False},
+        "epoll": {"TWISTED_REACTOR": "twisted.internet.epollreactor.EPollReactor"},
+    }[reactor]
+    if reactor == "none" and scrapy.version_info < (2, 16):
+        pytest.skip("no handler for it in this Scrapy")
+    with day("ok") as today:
+        crawled = today.crawl(
+            pages(8), {"DOWNLOAD_TIMEOUT": 1, **settings}, spider=STUBBORN + NEVER[reactor], name="StubbornSpider"
+        )
+        assert today.lab.summary()["requests"] == 8
+    assert len(crawled.good) == 4
+    assert [letter["reason"] for letter in crawled.letters] == ["validator_error"] * 4
+    said = [line.rpartition(": ")[2] for line in crawled.lines("ERROR") if "The validator " in line]
+    never = "TimeoutError('no answer within 1 s')"
+    assert sorted(said) == ["CancelledError()", "GeneratorExit()", never, never]
+    assert crawled.stats["finish_reason"] == "finished"
+    assert crawled.stats["resiproxy/session/retired_count"] == 0
 
 
 def test_a_validator_that_cannot_be_found_is_said_in_one_line(day: Any) -> None:
@@ -145,3 +204,41 @@ def test_sick_targets_get_a_line_and_the_end_a_table(day: Any) -> None:
     assert crawled.stats["resiproxy/targets/down.example/deadletter/written_count"] == 20
     assert crawled.stats["resiproxy/targets/other/valid_count"] == 100
     assert crawled.stats["resiproxy/incomplete_count"] == 20
+
+
+def test_who_awaits_a_page_may_give_it_up_while_its_validator_is_asked(day: Any) -> None:
+    source = """
+import asyncio
+from scrapy import signals
+from scrapy_resiproxy.components.crawl import Crawl
+
+async def never(response):
+    await asyncio.Event().wait()
+
+class ImpatientSpider(ProbeSpider):
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.downloaded, signals.response_downloaded)
+        return spider
+
+    def downloaded(self, request):
+        self.permit = Crawl.of(self.crawler).wire.flight_of(request).permit
+
+    async def parse(self, response):
+        request = Request("http://shop.example/item/7", meta={"resiproxy_validator": never})
+        try:
+            await asyncio.wait_for(self.crawler.engine.download_async(request), 1)
+        except TimeoutError:
+            yield {}
+
+    def closed(self, reason):
+        self.note("given up", ended=self.permit.ended)
+"""
+    with day("ok") as today:
+        crawled = today.crawl(pages(1), spider=source, name="ImpatientSpider")
+        assert today.lab.summary()["requests"] == 2
+    assert crawled.notes == [{"kind": "given up", "ended": True}]
+    assert crawled.letters == []
+    assert "Traceback" not in crawled.log
+    assert crawled.stats["finish_reason"] == "finished"

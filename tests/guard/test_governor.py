@@ -659,6 +659,18 @@ def test_the_first_reason_to_give_up_stands():
 # Endpoints ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("reason", "event"), [("circuit_open", "endpoint_given_up"), ("proxy_refused", "endpoint_refused")]
+)
+def test_an_endpoint_that_is_given_up_stands_before_every_target_behind_it(reason, event):
+    bench = Bench().one(OK, "a")
+    bench.governor.give_up(GATE, reason, bench.now, endpoint=True)
+    assert bench.admit("a", endpoint=GATE) == bench.peek("b", GATE) == GivenUp(reason)
+    assert isinstance(bench.admit("a"), Permit), "another way is free"
+    assert bench.events() == [(event, GATE)]
+    assert bench.governor.changes(GATE) == 1
+
+
 def test_a_proxy_that_fails_holds_every_target_behind_it_and_charges_none():
     bench = Bench()
     for target in "abcde":

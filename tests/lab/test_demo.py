@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from scrapy_resiproxy.lab.badday.counts import count
 from scrapy_resiproxy.lab.badday.day import CHEAP_ITEMS, DOWN_HOST, LIMITED_HOST, Day
 
 # Slower than stock Scrapy on the slowest machine, or nobody would block it.
+ROOT = Path(__file__).parents[2]
 SMALL_DAY = Day(pages=30, outage=2.0, give_up=7.0, rate=1.5, patience=5, latency=0.01)
 WANTED = sum(len(site.items) for site in SMALL_DAY.sites())
 
@@ -76,7 +78,7 @@ def test_one_line_for_each_step_and_how_far_it_is(played):
             [
                 line
                 for line in said
-                if re.fullmatch(r" +(?:done in )?\d+ s: \d+ requests sent, \d+ good pages came back", line)
+                if re.fullmatch(r" +(?:done in )?\d+ s: \d+ requests? sent, \d+ good pages? came back", line)
             ]
         )
         >= 4
@@ -148,9 +150,27 @@ def test_a_folder_of_ones_own_is_kept_and_must_be_new(played, monkeypatch, tmp_p
     result, _, _ = played
     monkeypatch.setattr(demo, "play", _fake_play(result))
     assert demo.main(["--keep", str(tmp_path / "new")]) == 0
-    assert f"Logs, items and dead letters are in {tmp_path / 'new'}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"items and dead letters are in {tmp_path / 'new'}, " in out
+    assert out.endswith(f"scrapy deadletter {tmp_path / 'new' / 'guarded' / 'deadletter'}/*/*.jsonl\n")
     assert demo.main(["--keep", str(tmp_path / "new")]) == 1
     assert "File exists" in capsys.readouterr().err
+
+
+def test_without_a_folder_the_last_lines_say_how_to_have_one(played, monkeypatch, tmp_path, capsys):
+    result, _, _ = played
+    monkeypatch.setattr(demo, "play", _fake_play(result))
+    monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
+    assert demo.main([]) == 0
+    assert "make demo KEEP=DIR" in capsys.readouterr().out
+    assert "$(if $(KEEP),--keep" in (ROOT / "Makefile").read_text()
+
+
+def test_the_letters_of_a_folder_that_is_kept_are_where_it_says(played):
+    _, directory, _ = played
+    command = demo.what_is_there(directory)[-1]
+    pattern = command.removeprefix("scrapy deadletter ").removeprefix(f"{directory}/")
+    assert list(directory.glob(pattern))
 
 
 def test_a_lab_that_cannot_start_is_one_line_that_says_why(monkeypatch, tmp_path, capfd):
@@ -171,9 +191,15 @@ def test_a_crawl_that_breaks_is_one_line_that_says_why(monkeypatch, tmp_path):
 
 def test_a_crawl_that_refuses_to_start_is_one_line_that_says_why(lab, tmp_path):
     day = Day(pages=1, give_up=-1)
-    why = r"^the crawl sent no request: .* RESIPROXY_TARGET_GIVE_UP is -?1"
+    why = r"^scrapy crawl ended with exit code 1: .* RESIPROXY_TARGET_GIVE_UP is -?1"
     with pytest.raises(playing.DemoError, match=why):
         playing._Play(day, tmp_path, lab, print)._crawl(tmp_path / "guarded")
+
+
+def test_a_crawl_that_sends_nothing_is_no_day(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(playing._Play, "_scrapy", lambda self, directory, *words: (directory / "scrapy.log").touch())
+    with pytest.raises(playing.DemoError, match=r"^the crawl sent no request: it said nothing"):
+        playing._Play(SMALL_DAY, tmp_path, lab, print)._crawl(tmp_path / "guarded")
 
 
 def test_a_crawl_that_hangs_is_ended(monkeypatch, tmp_path):

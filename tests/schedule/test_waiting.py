@@ -138,7 +138,7 @@ class Room(RuleBasedStateMachine):
         assert set(self.room.targets_held()) >= {name for name in "xy" if self.held(name)}
         assert self.room.holds == sum(each.reason == "hold" for each in self.model.values())
         for target in "xy":
-            assert self.room.count(target) == len(self.room.of_target(target))
+            assert self.room.count(target) == sum(entry.target == target for entry in self.room)
             assert self.room.count(target) == sum(each.target == target for each in self.model.values())
 
 

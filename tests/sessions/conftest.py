@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -14,8 +15,11 @@ TEMPLATE = "http://acme-session-{session}:secretpw@gw.example:7000"
 class Crawl:
     """A pool with a clock of its own."""
 
-    def __init__(self, proxy: Any = TEMPLATE, *, salt: str = "salt", **settings: Any) -> None:
-        self.pool = SessionPool(SessionSettings(proxy=proxy, **settings), random.Random(1), salt=salt)
+    def __init__(
+        self, proxy: Any = TEMPLATE, *, salt: str = "salt", give_up: float = math.inf, **settings: Any
+    ) -> None:
+        of = SessionSettings(proxy=proxy, **settings)
+        self.pool = SessionPool(of, random.Random(1), salt=salt, give_up=give_up)
         self.now = 0.0
 
     def ask(self, target: str = "shop.example", **options: Any) -> Any:

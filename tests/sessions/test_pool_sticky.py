@@ -392,7 +392,7 @@ def test_an_alias_can_be_had_for_a_users_own_proxy(crawl):
     [
         ({"proxy": PLAIN, "provider": "decodo"}, r"http://user-\*\*\*-session-[a-z0-9]{8}-sessionduration-11:"),
         ({"proxy": TEMPLATE}, r"http://\*\*\*-session-[a-z][a-z0-9]{7}:\*\*\*@gw\.example:7000$"),
-        ({"proxy": (PLAIN, "http://b.example:1")}, r"2 endpoints, the first is http://\*\*\*:\*\*\*@gw"),
+        ({"proxy": (PLAIN, "http://b.example:1")}, r"2 proxies, the first is http://\*\*\*:\*\*\*@gw"),
     ],
 )
 def test_sec_08_the_start_log_gets_a_sample_without_any_secret(crawl, settings, sample):

@@ -25,7 +25,7 @@ ANSWERS = [
     ),
     pytest.param(b"HTTP/1.1 101 Switching\r\n\r\n", 101, "Switching", id="101-is-final"),
     pytest.param(b"HTTP/1.1 407 Proxy Auth\r\nProxy-Authenticate: Basic\r\n\r\n", 407, "Proxy Auth", id="407"),
-    pytest.param(b"HTTP/1.1 451 " + b"x" * 3000 + b"\r\n\r\n", 451, "x" * 200, id="long-phrase-is-cut"),
+    pytest.param(b"HTTP/1.1 451 " + b"x" * 3000 + b"\r\n\r\n", 451, "x" * 3000, id="long-phrase"),
     pytest.param(b"HTTP/1.1 502 a\x1b[31mb\xe9\r\n\r\n", 502, "a [31mbé", id="no-control-characters"),
 ]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import pickle
 import ssl
 import traceback
@@ -320,6 +321,26 @@ def test_no_credential_is_repeated_even_if_the_proxy_echoes_it():
     assert CANARY not in shown
     assert token.decode() not in shown
     assert "407 no ***:***" in str(error)
+
+
+@pytest.mark.parametrize("length", range(170, 215))
+def test_what_is_cut_leaves_no_half_of_a_credential(length):
+    phrase = (b"x" * length + b" customer-7:" + CANARY.encode()).ljust(300, b"y")
+    body = b"x" * (1800 + length) + CANARY.encode() + b"y" * 300
+    _, _, [failure] = play([b"HTTP/1.1 502 " + phrase + b"\r\n\r\n" + body])
+    for text in (failure.value.reason, str(failure.value), failure.value.body.decode()):
+        assert CANARY[:4] not in text
+    assert len(failure.value.reason) <= 200
+    assert len(failure.value.body) <= 2000
+
+
+@pytest.mark.parametrize("form", ["p%C3%A4ss%2Fw", "p%c3%a4ss%2fw", "päss/w"])
+def test_a_credential_is_known_in_the_forms_that_programs_write(form):
+    login = b"Basic " + base64.b64encode("user:päss/w".encode())
+    peer = Peer(Clock())
+    result = dial(an_endpoint(peer, route=a_route(authorization=login)))
+    peer.sends(b"HTTP/1.1 407 no " + form.encode() + b"\r\n\r\n")
+    assert result[0].value.reason == "no ***"
 
 
 @pytest.mark.parametrize("authorization", [b"Basic !!notbase64!!", b"Bearer", None])

@@ -72,12 +72,18 @@ def test_only_public_names_of_others_are_used(file):
             assert not any(alias.name.startswith("_") for alias in node.names), ast.unparse(node)
 
 
-@pytest.mark.parametrize("file", list(ROOT.glob("tunnel/*.py")), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "file",
+    [*ROOT.glob("tunnel/*.py"), *ROOT.glob("redact/*.py"), ROOT / "wording.py"],
+    ids=lambda f: "/".join(f.parts[-2:]),
+)
 def test_the_tunnel_part_knows_nothing_of_scrapy(file):
     tree = ast.parse(file.read_text())
     imported = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     imported |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert not any(name.split(".")[0] == "scrapy" for name in imported)
     ours = {name for name in imported if name.startswith("scrapy_resiproxy")}
-    assert all(name.startswith("scrapy_resiproxy.tunnel") for name in ours)
-    assert importlib.import_module(f"scrapy_resiproxy.tunnel.{file.stem}".removesuffix(".__init__"))
+    may = ("scrapy_resiproxy.tunnel", "scrapy_resiproxy.redact", "scrapy_resiproxy.wording")
+    assert all(name.startswith(may) for name in ours)
+    module = ".".join(["scrapy_resiproxy", *file.relative_to(ROOT).with_suffix("").parts])
+    assert importlib.import_module(module.removesuffix(".__init__"))

@@ -79,16 +79,22 @@ def test_a_span_is_summed_up():
     assert span.overhead == pytest.approx(0.4)
     assert span.bytes_per_request == 2500
     text = "\n".join(describe(span))
-    assert "51.4 per hour" in text
+    assert "tunnels                       2   in 2 min\n" in text
     assert "40.0%" in text
     assert "closed by peer: peer_idle" in text
 
 
 def test_two_spans_of_the_same_work_are_compared():
-    lines = compare(a_span(requests=0), a_span())
-    assert lines[0] == "tunnels per hour                     51.4 ->         51.4   x 1.00"
+    hour = {"opened": "2026-11-30T09:01:40.000+00:00"}
+    lines = compare(a_span(requests=0, **hour), a_span(**hour))
+    assert lines[0] == "tunnels per hour                      2.0 ->          2.0   x 1.00"
     assert "500.0 ->        250.0   x 0.50" in lines[1]
     assert len(lines) == 6
+
+
+def test_spans_of_less_than_ten_minutes_are_not_told_by_the_hour():
+    lines = compare(a_span(), a_span(opened="2026-11-30T09:01:40.000+00:00"))
+    assert [line.partition("   ")[0] for line in lines][:2] == ["tunnels per 1,000 requests", "seconds each"]
 
 
 def test_empty_spans_divide_by_nothing():
@@ -97,4 +103,4 @@ def test_empty_spans_divide_by_nothing():
     nothing = {"bytes_up": 0, "bytes_down": 0, "payload_bytes": 0, "requests": 0, "opened": ROW.closed}
     span = Span.of([replace(ROW, **nothing)])
     assert (span.overhead, span.bytes_per_request, span.per_hour) == (0.0, 0.0, 1.0)
-    assert compare(span, span)[4].endswith("0.0")
+    assert compare(span, span)[3].endswith("0.0")

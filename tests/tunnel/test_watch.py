@@ -51,21 +51,26 @@ def test_samples_add_up_to_a_churn_period():
     assert churn.sample({a, b}, 0.0) == Tick(2, 0, 0)
     assert churn.sample({a, b, c}, 1.0) == Tick(3, 1, 0)
     assert churn.typical_life is None
-    assert (
-        churn.summary() == "1 opened and 0 closed in 1 s: 3,600 per hour; none was seen from its opening to its close."
-    )
+    assert churn.summary() == "1 opened and 0 closed in 1 s; none was seen from its opening to its close."
     assert churn.sample({b, c, d}, 6.0) == Tick(3, 1, 1)
     assert churn.sample({d}, 11.0) == Tick(1, 0, 2)
     assert churn.typical_life == 10.0
     assert churn.summary() == (
-        "2 opened and 3 closed in 11 s: 655 per hour; the churn period is 10 s (the median life of 1)."
+        "2 opened and 3 closed in 11 s; the churn period is 10 s (the median life of 1 connection)."
     )
 
 
 def test_one_sample_is_no_rate():
     churn = Churn()
     churn.sample(set(), 5.0)
-    assert churn.per_hour == 0.0
+    assert churn.summary().startswith("0 opened and 0 closed in 0 s;")
+
+
+def test_what_was_watched_for_ten_minutes_is_told_by_the_hour():
+    churn = Churn()
+    churn.sample(set(), 0.0)
+    churn.sample({("local", "1"), ("local", "2")}, 600.0)
+    assert churn.summary().startswith("2 opened and 0 closed in 10 min, 12 per hour;")
 
 
 def test_an_unknown_name_is_an_oserror():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy_resiproxy.lab.badday.counts import Counts, count, letter_files, read_items
 from scrapy_resiproxy.lab.badday.day import DOWN_HOST, LIMITED_HOST, Day
 from scrapy_resiproxy.lab.running import running_lab
+from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,9 @@ PROGRESS_EVERY: Final = 5.0
 TIME_LIMIT: Final = 150.0
 """Seconds after which a crawl is taken to hang."""
 LOG: Final = "scrapy.log"
+STOCK: Final = "stock"
+GUARDED: Final = "guarded"
+"""The folders of the two crawls, named after their settings modules."""
 LETTERS_REMAIN: Final = 1
 """The exit code with which ``scrapy replay`` says so."""
 _IMPORT_ROOT: Final = Path(__file__).parents[3]
@@ -67,8 +71,8 @@ class _Play:
     def __init__(self, day: Day, directory: Path, lab: RunningLab, say: Callable[[str], None]) -> None:
         self._day = day
         self._urls = [url for site in day.sites() for url in site.urls()]
-        self._stock = directory / "stock"
-        self._guarded = directory / "guarded"
+        self._stock = directory / STOCK
+        self._guarded = directory / GUARDED
         self._lab = lab
         self._say = say
 
@@ -110,7 +114,7 @@ class _Play:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_IMPORT_ROOT), os.environ.get("PYTHONPATH")])),
             "SCRAPY_SETTINGS_MODULE": f"scrapy_resiproxy.lab.badday.{name}",
             "BADDAY_GIVE_UP": str(self._day.give_up),
-            "BADDAY_PROXY" if name == "stock" else "RESIPROXY_PROXY": self._lab.proxy("{session}"),
+            "BADDAY_PROXY" if name == STOCK else "RESIPROXY_PROXY": self._lab.proxy("{session}"),
         }
         with (directory / LOG).open("ab") as log:
             code = self._watched(
@@ -141,7 +145,8 @@ class _Play:
 
     def _how_far(self) -> str:
         ledger = self._lab.summary()
-        return f"{ledger['requests']} requests sent, {ledger['outcomes'].get('ok', 0)} good pages came back"
+        sent, good = counted(ledger["requests"], "request"), counted(ledger["outcomes"].get("ok", 0), "good page")
+        return f"{sent} sent, {good} came back"
 
     def _count(self, directory: Path) -> Counts:
         return count(directory, self._urls, self._lab.summary(), limited=LIMITED_HOST)
