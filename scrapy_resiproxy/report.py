@@ -133,10 +133,14 @@ def replay_lines(path: str, letters: int, *, stored: int, final: Mapping[str, in
         return [
             f"{ended}, as the answer was final. {'It runs' if letters == 1 else 'They run'} again only {only_asked}"
         ]
-    lines = [f"{ended}. To run {'it' if letters == 1 else 'them'} again: scrapy replay {shown}"]
+    which = f"{letters - unasked} of these" if unasked else "it" if letters == 1 else "them"
+    lines = [f"To send {which} again: scrapy replay {shown}"]
     if stored:
         kept = counted(stored, "of these has its page with it", "of these have their page with them")
-        lines.append(f"{kept}: to run a mended callback there and send nothing: scrapy replay --offline {shown}")
+        offline = f"{kept}: to run a fixed callback there and send nothing: scrapy replay --offline {shown}"
+        # Where all have their page, nobody need pay for it once more.
+        lines.insert(0 if stored == letters - unasked else 1, offline)
+    lines[0] = f"{ended}. {lines[0]}"
     if unasked:
         lines.append(f"{unasked} of these had a final answer, to be run again only {only_asked}")
     return lines

@@ -85,10 +85,12 @@ class Runtime:
         """How many requests wait and will be sent in this run; set where it is known."""
         self.ended_targets: dict[str, str] = {}
         """Targets given up for this run, and the reason."""
-        self.direct_targets = frozenset(
-            config.target_key(host) for host, entry in config.targets.items() if entry.direct
-        )
-        """Targets that no proxy stands before."""
+        entries = [(config.target_key(host), entry.direct) for host, entry in config.targets.items() if host != "*"]
+        self.direct_targets = frozenset(target for target, direct in entries if direct)
+        """Targets of which it is said by name that no proxy stands before them; a group, if it is said of one in it."""
+        self.proxied_targets = frozenset(target for target, direct in entries if not direct) - self.direct_targets
+        self.others_go_direct = config.target("*").direct
+        """Whether no proxy stands before the targets that have no entry of their own."""
         self.gateway_ended: str | None = None
         """Why nothing more goes through the gateway in this run; None while something may."""
         self.tunnel_figures: Callable[[], Figures | None] = lambda: None
@@ -131,6 +133,7 @@ class Runtime:
                 )
             except ValueError as error:
                 raise SettingError(f"RESIPROXY_PROXY: {error}") from None
+            _check_countries(self.pool, self.config)
             self.endpoint = None if self.pool.is_list else self.pool.endpoint
             self.layout = LayoutWatch()
             for secret in self.pool.secrets():
@@ -175,7 +178,11 @@ class Runtime:
 
     def endpoint_of(self, target: str) -> str | None:
         """The gateway on the way to *target*; None where there is none, or where *target* goes direct."""
-        return None if target in self.direct_targets else self.endpoint
+        return None if self.endpoint is None or self.is_direct(target) else self.endpoint
+
+    def is_direct(self, target: str) -> bool:
+        """Whether no proxy stands before *target*."""
+        return target in self.direct_targets or (self.others_go_direct and target not in self.proxied_targets)
 
     @property
     def observing(self) -> bool:
@@ -193,7 +200,7 @@ class Runtime:
 
     def has_ended(self, target: str) -> bool:
         """Whether nothing more is sent to *target* in this run."""
-        return target in self.ended_targets or (self.gateway_ended is not None and target not in self.direct_targets)
+        return target in self.ended_targets or (self.gateway_ended is not None and not self.is_direct(target))
 
     def is_held(self, host: str) -> bool:
         """Whether nothing may be sent to *host* at present."""
@@ -217,6 +224,15 @@ class Runtime:
             return None
         pending: int = sum(queue.pending(target) for queue in self.queues)
         return pending
+
+
+def _check_countries(pool: SessionPool, config: Config) -> None:
+    for host, entry in config.targets.items():
+        if entry.country is not None:
+            try:
+                pool.check_country(entry.country)
+            except ValueError as error:
+                raise SettingError(f"RESIPROXY_TARGETS[{host!r}]['country']: {error}") from None
 
 
 def _validators(config: Config) -> dict[str, Any]:

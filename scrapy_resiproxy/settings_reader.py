@@ -129,7 +129,7 @@ def read(settings: BaseSettings) -> Config:
         str(name)[len(PREFIX) :].lower(): value for name, value in settings.items() if str(name).startswith(PREFIX)
     }
     user_set = frozenset(given)
-    if given.get("proxy") is None and os.environ.get(PROXY_ENVIRONMENT):
+    if "proxy" not in given and os.environ.get(PROXY_ENVIRONMENT):
         given["proxy"] = os.environ[PROXY_ENVIRONMENT]
     given.setdefault("sessions_per_target", settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or 8)
     adopted = _adopt_attempts(settings, given)

@@ -92,16 +92,16 @@ def test_tunnels_are_told_by_what_each_carried_and_by_the_hour_where_there_was_t
     ("letters", "stored", "final", "said"),
     [
         (0, 0, {}, []),
-        (1, 0, {}, ["1 request ended as a dead letter. To run it again: scrapy replay d/a.jsonl"]),
-        (2, 0, {}, ["2 requests ended as dead letters. To run them again: scrapy replay d/a.jsonl"]),
+        (1, 0, {}, ["1 request ended as a dead letter. To send it again: scrapy replay d/a.jsonl"]),
+        (2, 0, {}, ["2 requests ended as dead letters. To send them again: scrapy replay d/a.jsonl"]),
         (
             3,
             1,
             {"terminal": 1, "circuit_open": 0},
             [
-                "3 requests ended as dead letters. To run them again: scrapy replay d/a.jsonl",
+                "3 requests ended as dead letters. To send 2 of these again: scrapy replay d/a.jsonl",
                 (
-                    "1 of these has its page with it: to run a mended callback there and send nothing: "
+                    "1 of these has its page with it: to run a fixed callback there and send nothing: "
                     "scrapy replay --offline d/a.jsonl"
                 ),
                 (

@@ -191,6 +191,7 @@ def test_the_environment_stands_in_for_the_setting(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("RESIPROXY_PROXY", PROXY)
     assert config().sessions.proxy == PROXY
     assert config(PROXY="http://other.example:1").sessions.proxy == "http://other.example:1"
+    assert config(PROXY=None).sessions.proxy is None
 
 
 def test_retry_times_counts_where_attempts_were_not_set() -> None:

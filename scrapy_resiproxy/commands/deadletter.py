@@ -94,6 +94,8 @@ class Command(ScrapyCommand):
             for _, letter in _letters(entries):
                 print(letter["request"]["url"])
             return
+        if found.problems and not found.entries and not found.marks:
+            raise UsageError(f"no dead letter in it; {found.problems[0]}", print_help=False)
         show_problems(found.problems, print)
         if opts.list:
             for entry, letter in _letters(entries):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy.deadletter.replay import WHY_LEFT
 from scrapy_resiproxy.deadletter.times import iso
+from scrapy_resiproxy.report import replay_lines
 from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from scrapy_resiproxy.deadletter.progress import Summary
     from scrapy_resiproxy.deadletter.replay import Selection
 
 
@@ -35,12 +38,32 @@ def dry_lines(selection: Selection) -> list[str]:
     return ["nothing would be left" if selection.entries else "no open letter to run"]
 
 
-def new_lines(new: Mapping[str, int]) -> list[str]:
-    """Where the new letters are, by their feed, and how to run them."""
+@dataclass
+class NewLetters:
+    """What replays wrote into one feed."""
+
+    letters: int = 0
+    again: int = 0
+    """Those of them that stand for letters that were replayed."""
+    stored: int = 0
+    """Those of them that hold their page."""
+    final: Counter[str] = field(default_factory=Counter)
+    """Those of them that run only when asked for, by reason."""
+
+    def add(self, summary: Summary) -> None:
+        """Add what one run wrote."""
+        self.letters += summary.new_letters
+        self.again += summary.again
+        self.stored += summary.new_stored
+        self.final += summary.new_final
+
+
+def new_lines(new: Mapping[str, NewLetters]) -> list[str]:
+    """How to run the new letters, by their feed."""
     return [
-        f"{counted(count, 'new letter')} in {feed}. To run {'it' if count == 1 else 'them'}: "
-        f"scrapy replay {shlex.quote(feed)}"
-        for feed, count in new.items()
+        line
+        for feed, found in new.items()
+        for line in replay_lines(feed, found.letters, stored=found.stored, final=found.final)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
+from collections import defaultdict
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import feed_process_params_from_cli
 
-from scrapy_resiproxy.commands.leftovers import dry_lines, left_lines, new_lines
+from scrapy_resiproxy.commands.leftovers import NewLetters, dry_lines, left_lines, new_lines
 from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
 from scrapy_resiproxy.commands.runs import Run, Runs
 from scrapy_resiproxy.components.feeds import overwritten
@@ -111,8 +111,7 @@ class Command(BaseRunSpiderCommand):
             wanted = Filter.from_mapping(given, now=now)
         except ValueError as error:
             raise UsageError(f"--{error}", print_help=False) from None
-        self._again: Counter[str] = Counter()
-        self._new: Counter[str] = Counter()
+        self._new: defaultdict[str, NewLetters] = defaultdict(NewLetters)
         self._out = sys.stderr if _writes_to_stdout(opts) else sys.stdout
         try:
             with ExitStack() as locks:
@@ -151,8 +150,8 @@ class Command(BaseRunSpiderCommand):
         # Of the new letters those in the feeds themselves are open there.
         for feed in files:
             self._new.pop(feed, None)
-            self._again.pop(feed, None)
-        self._say_all(left_lines(after, again=self._again.total(), ran=bool(runs)))
+        again = sum(found.again for found in self._new.values())
+        self._say_all(left_lines(after, again=again, ran=bool(runs)))
         self._say_all(new_lines(self._new))
         if after.remaining:
             self.exitcode = EXIT_LETTERS_REMAIN
@@ -234,8 +233,7 @@ class Command(BaseRunSpiderCommand):
             return
         self._say(summary.line(run.shown))
         if summary.new_letters:
-            self._new[summary.new_feed] += summary.new_letters
-            self._again[summary.new_feed] += summary.again
+            self._new[summary.new_feed].add(summary)
         if summary.again:
             self.exitcode = EXIT_LETTERS_REMAIN
 

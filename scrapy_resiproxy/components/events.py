@@ -165,7 +165,7 @@ class Events:
 
     def _endpoint_refused(self, event: GuardEvent) -> None:
         logger.error(
-            "Nothing more is sent through the proxy %s in this run: it has refused us again and again.", event.target
+            "Nothing more is sent through the proxy %s in this run: it refuses us, and said why above.", event.target
         )
         self._end_gateway(event, "proxy_refused", None)
 
@@ -193,6 +193,7 @@ class Events:
     def _end_gateway(self, event: GuardEvent, reason: str, not_before: float | None) -> None:
         if event.target == self.runtime.endpoint and self.runtime.gateway_ended is None:
             self.runtime.gateway_ended = reason
-            ended = {entry.target for entry in self.runtime.room} - self.runtime.direct_targets
+            waiting = {entry.target for entry in self.runtime.room}
+            ended = {target for target in waiting if not self.runtime.is_direct(target)}
             self.rescheduler.end_targets(ended, reason, not_before)
         self.rescheduler.wake_at(self.runtime.now())

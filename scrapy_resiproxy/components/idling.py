@@ -32,9 +32,14 @@ class Idling:
         if not self.runtime.keeps_waiting:
             return len(self.room)
         if self.runtime.gateway_ended is not None:
-            alive = self.runtime.direct_targets - self.runtime.ended_targets.keys()
-            return sum(self.room.count(target) for target in alive)
+            return self._waiting_to_go_direct()
         return len(self.room) - sum(self.room.count(target) for target in self.runtime.ended_targets)
+
+    def _waiting_to_go_direct(self) -> int:
+        runtime, count = self.runtime, self.room.count
+        if not runtime.others_go_direct:
+            return sum(map(count, runtime.direct_targets - runtime.ended_targets.keys()))
+        return len(self.room) - sum(map(count, runtime.proxied_targets | runtime.ended_targets.keys()))
 
     def _close_reason(self) -> str | None:
         """Why the spider closes although the job has requests left; None when it has none."""

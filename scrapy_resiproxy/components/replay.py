@@ -247,8 +247,9 @@ class ReplaySpiderMiddleware:
                 self.ledger.passed(delivery)
 
     def _dead_lettered(self, letter: dict[str, Any]) -> None:
-        self.summary.new_letters += 1
-        self.summary.new_feed = str(Crawl.of(self.crawler).office.path)
+        office, summary = Crawl.of(self.crawler).office, self.summary
+        summary.new_letters += 1
+        summary.new_feed, summary.new_stored, summary.new_final = str(office.path), office.stored, office.final
         if letter["replay_of"] is not None:
             self.ledger.superseded(letter["replay_of"], letter["id"])
 

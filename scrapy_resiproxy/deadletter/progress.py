@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from scrapy_resiproxy.wording import counted
 
@@ -53,6 +54,10 @@ class Summary:
     """Letters that this crawl wrote: of what failed again, and of requests that followed."""
     new_feed: str = ""
     """Where they are."""
+    new_stored: int = 0
+    """How many of them hold their page."""
+    new_final: Counter[str] = field(default_factory=Counter)
+    """Those that run only when asked for, by reason."""
 
     @property
     def unreached(self) -> int:

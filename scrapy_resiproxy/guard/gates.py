@@ -40,7 +40,7 @@ class Gates:
 
     def terms_of(self, target: str) -> Terms:
         """The terms of *target*, its overrides included."""
-        return self._overrides.get(target, self._terms)
+        return self._overrides.get(target) or self._overrides.get("*", self._terms)
 
     def target(self, name: str) -> OpenGate:
         """The gate of the target *name*."""

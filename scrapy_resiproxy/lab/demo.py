@@ -128,6 +128,8 @@ def _new_directory(kept: Path | None) -> Path:
         if kept is None:
             return Path(tempfile.mkdtemp(prefix="badday-"))
         kept.mkdir(parents=True)
+    except FileExistsError:
+        raise DemoError(f"--keep (KEEP=) must name a folder that does not exist yet; {str(kept)!r} does") from None
     except OSError as error:
         raise DemoError(str(error)) from None
     return kept.resolve()

@@ -58,11 +58,12 @@ class Site:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
+        # The control stays at hand when the bare address itself is one of the hosts and misbehaves.
+        if request.raw_path.startswith(CONTROL_PREFIX) and self._whence(request)[0] == "direct":
+            return await self._control(request)
         asked = self._locate(request)
         if asked:
             return await self._visit(request, asked)
-        if request.raw_path.startswith(CONTROL_PREFIX):
-            return await self._control(request)
         return self._index()
 
     async def _visit(self, request: web.BaseRequest, asked: _Asked) -> web.StreamResponse:

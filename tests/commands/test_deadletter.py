@@ -36,6 +36,13 @@ def test_the_table_counts_open_letters_by_class_reason_and_target(project, feeds
     assert project.log == ""
 
 
+def test_a_file_that_holds_no_letter_is_a_wrong_argument(project):
+    (project.folder / "items.jsonl").write_text('{"url": "http://a.example/1"}\n' * 30)
+    assert project.run("deadletter", "items.jsonl", code=2) == ""
+    assert "no dead letter in it; items.jsonl:1: " in project.log
+    assert project.log.count("items.jsonl:") == 1
+
+
 def test_an_older_letter_about_the_same_page_counts_as_superseded(project):
     feeds = [project.lose("/1"), project.lose("/1")]
     output = project.run("deadletter", *feeds)

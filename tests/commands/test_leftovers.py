@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scrapy_resiproxy.commands.leftovers import dry_lines, left_lines, new_lines
+from scrapy_resiproxy.commands.leftovers import NewLetters, dry_lines, left_lines, new_lines
 from scrapy_resiproxy.deadletter.replay import Selection
 
 ENTRY = SimpleNamespace()
@@ -34,8 +34,20 @@ def selection(entries=0, classes=(), waits_until=None, **left):
         (dry_lines(selection()), ["no open letter to run"]),
         (dry_lines(selection(2, poison=1)), ["would be left: 1 poison: failed in 3 replays (add --id)"]),
         (new_lines({}), []),
-        (new_lines({"a b.jsonl": 1}), ["1 new letter in a b.jsonl. To run it: scrapy replay 'a b.jsonl'"]),
-        (new_lines({"a.jsonl": 2}), ["2 new letters in a.jsonl. To run them: scrapy replay a.jsonl"]),
+        (
+            new_lines({"a b.jsonl": NewLetters(1, stored=1)}),
+            [
+                (
+                    "1 request ended as a dead letter. 1 of these has its page with it: to run a fixed callback there "
+                    "and send nothing: scrapy replay --offline 'a b.jsonl'"
+                ),
+                "To send it again: scrapy replay 'a b.jsonl'",
+            ],
+        ),
+        (
+            new_lines({"a.jsonl": NewLetters(2)}),
+            ["2 requests ended as dead letters. To send them again: scrapy replay a.jsonl"],
+        ),
     ],
 )
 def test_what_is_left_is_said(lines, said):

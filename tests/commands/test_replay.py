@@ -94,7 +94,7 @@ def test_what_fails_again_has_a_new_letter_before_the_old_one_is_superseded(proj
     assert [line["by"] for line in project.lines(feed) if line.get("state") == "superseded"] == [new["id"]]
     assert output.splitlines()[-2:] == [
         "left: 1 failed again",
-        f"1 new letter in {project.feeds()[1]}. To run it: scrapy replay {project.feeds()[1]}",
+        f"1 request ended as a dead letter. To send it again: scrapy replay {project.feeds()[1]}",
     ]
     site.status.clear()
     assert "1 letter replayed, 1 done" in project.run("replay", "deadletter/shop/*.jsonl")
@@ -231,7 +231,8 @@ def test_a_follow_up_that_fails_has_a_letter_of_its_own(project, site, lost):
     output = project.run("replay", feed)
     assert "1 letter replayed, 1 done, 0 failed again" in output
     new = project.feeds()[1]
-    assert output.splitlines()[-2:] == ["nothing is left", f"1 new letter in {new}. To run it: scrapy replay {new}"]
+    again = f"1 request ended as a dead letter. To send it again: scrapy replay {new}"
+    assert output.splitlines()[-2:] == ["nothing is left", again]
     (letter,) = project.letters(project.feeds()[1])
     assert (letter["request"]["url"], letter["replay_of"]) == (f"{site.root}/follow", None)
 

@@ -131,6 +131,15 @@ def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_jo
     assert len(written) <= 5
 
 
+def test_what_goes_direct_because_nothing_else_is_said_does_not_wait_for_a_gateway_that_is_gone(day: Any) -> None:
+    entries = {"*": {"proxy": None}, "good.example": {}}
+    with day("ok") as today:
+        away = gateway_is_away(today, JOBDIR="job", RESIPROXY_TARGETS=entries)
+        crawled = today.crawl(pages(10) + direct_pages(today, 100), away)
+    assert {error["url"] for error in crawled.errors if error["status"] == 404} == set(direct_pages(today, 100))
+    assert crawled.stats["finish_reason"] == "resiproxy_target_given_up"
+
+
 DEAD_LIST = [f"http://user:pass@127.0.0.{number}:9" for number in range(1, 4)]
 
 

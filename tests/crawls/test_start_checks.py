@@ -61,6 +61,12 @@ def check(order: dict[Any, int | None], *, proxy: str | None = PROXY, **settings
     check_components(Crawl.of(crawler).runtime)
 
 
+def test_a_country_of_a_target_that_cannot_be_had_is_refused() -> None:
+    said = r"^RESIPROXY_TARGETS\['shop\.example'\]\['country'\]: .*RESIPROXY_PROXY has no place for it"
+    with pytest.raises(SettingError, match=said):
+        check({OURS: 585}, RESIPROXY_TARGETS={"shop.example": {"country": "de"}})
+
+
 RIGHT: dict[str, tuple[dict[Any, int | float | None], dict[str, Any]]] = {
     "ours as documented": ({OURS: 585}, {}),
     "ours just above": ({OURS: 580.5}, {}),

@@ -133,6 +133,13 @@ def test_a_target_has_the_settings_of_its_override():
     assert [bool(each) for each in asked] == [True, False]
 
 
+def test_the_override_for_all_is_that_of_every_target_without_its_own():
+    own, others = GuardSettings(budget_ratio=0.5), GuardSettings(budget_ratio=0.3)
+    bench = Bench({"a": own, "*": others})
+    assert bench.governor.settings_of("a") is own
+    assert bench.governor.settings_of("b") is others
+
+
 def test_a_window_of_its_own_is_its_own():
     bench = Bench({"a": GuardSettings(budget_window=600.0, budget_min_retries=1)})
     bench.one()

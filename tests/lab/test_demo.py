@@ -154,7 +154,7 @@ def test_a_folder_of_ones_own_is_kept_and_must_be_new(played, monkeypatch, tmp_p
     assert f"items and dead letters are in {tmp_path / 'new'}, " in out
     assert out.endswith(f"scrapy deadletter {tmp_path / 'new' / 'guarded' / 'deadletter'}/*/*.jsonl\n")
     assert demo.main(["--keep", str(tmp_path / "new")]) == 1
-    assert "File exists" in capsys.readouterr().err
+    assert "must name a folder that does not exist yet" in capsys.readouterr().err
 
 
 def test_without_a_folder_the_last_lines_say_how_to_have_one(played, monkeypatch, tmp_path, capsys):

@@ -34,6 +34,13 @@ def test_a_directory_of_ones_own_keeps_the_ledger_and_the_ca(tmp_path, make_clie
     assert (tmp_path / "new" / "ca.pem").read_text().startswith("-----BEGIN CERTIFICATE-----")
 
 
+def test_the_control_stays_at_hand_when_the_bare_address_misbehaves():
+    with running_lab({"127.0.0.1": "down"}) as lab:
+        assert lab.summary()["behaviours"] == {"127.0.0.1": "down"}
+        lab.set_behaviour("127.0.0.1", Ok())
+        assert lab.summary()["behaviours"] == {"127.0.0.1": "ok"}
+
+
 def test_a_behaviour_can_be_changed_and_a_host_added_while_it_runs(clients):
     assert clients.get("http://changing.example/item/1").status == 503
     clients.lab.set_behaviour("changing.example", Ok())
