@@ -86,8 +86,10 @@ class Runtime:
         self.ended_targets: dict[str, str] = {}
         """Targets given up for this run, and the reason."""
         entries = [(config.target_key(host), entry.direct) for host, entry in config.targets.items() if host != "*"]
-        self.direct_targets = frozenset(target for target, direct in entries if direct)
-        """Targets of which it is said by name that no proxy stands before them; a group, if it is said of one in it."""
+        self.direct_targets = {target for target, direct in entries if direct}
+        """Targets that no proxy of ours stands before: by their entry (a group, by that of one in it), or because a
+        request showed it.
+        """
         self.proxied_targets = frozenset(target for target, direct in entries if not direct) - self.direct_targets
         self.others_go_direct = config.target("*").direct
         """Whether no proxy stands before the targets that have no entry of their own."""

@@ -100,15 +100,23 @@ class Crawl:
 
     def uses_pool(self, request: Request, host: str) -> bool:
         """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct."""
-        if self.runtime.pool is None or "proxy" in request.meta:
+        if self.runtime.pool is None:
+            return False
+        if "proxy" in request.meta:
+            self._note_direct(request, host)
             return False
         if in_browser(request) and has_own_proxy(request):
             return False
         if self.runtime.config.target(host).direct:
             # None keeps HttpProxyMiddleware from taking one of the environment.
             request.meta["proxy"] = None
+            self._note_direct(request, host)
             return False
         return True
+
+    def _note_direct(self, request: Request, host: str) -> None:
+        """Its target, which may be named by the request itself, does not depend on our gateway."""
+        self.runtime.direct_targets.add(self.runtime.target_of(request, host))
 
     def lease_time(self, request: Request) -> float:
         """Seconds until its permit is taken back, if nobody has ended it."""
@@ -130,10 +138,17 @@ class Crawl:
         reason = "session" if hold.reason == "session" else HOLD
         return self.rescheduler.park(copy, target=target, due=hold.until, reason=reason, why=hold.reason)
 
-    def _refused_by_others(self, state: State, target: str) -> None:
-        """A redirect, or a retry, was kept from the queue by another handler of ``request_scheduled``."""
+    def _refused_by_others(self, request: Request, target: str) -> None:
+        """A redirect, or a retry, was kept from the queue by another handler of ``request_scheduled``.
+
+        A redirect is gone as without us, where the log says why; a retry has failed before, and is a dead letter.
+        """
+        state = state_of(request)
+        assert state is not None
         if self.rescheduler.room.get(state["id"]) is not None:
             return  # Its scheduler failed, and it waits for another try.
+        if state.get("log") and not state.get("hop"):
+            self.office.bury(request, "terminal", target=target, outcome=last_outcome(state), state=state)
         self.rescheduler.finish(state, target)
         self.wire.gone(state["id"])
 

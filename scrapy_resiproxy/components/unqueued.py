@@ -27,11 +27,11 @@ class Unqueued:
     remembers nothing.
     """
 
-    def __init__(self, runtime: Runtime, refused: Callable[[State, str], None]) -> None:
+    def __init__(self, runtime: Runtime, refused: Callable[[Request, str], None]) -> None:
         self.runtime = runtime
         self.refused = refused
-        """Called with the state and the target of each that was refused."""
-        self._announced: dict[str, tuple[State, str]] = {}
+        """Called with each that was refused, and its target."""
+        self._announced: dict[str, tuple[Request, str]] = {}
         runtime.on_queued = self.queued
         runtime.crawler.signals.connect(self.queued, signals.request_dropped)
 
@@ -41,7 +41,7 @@ class Unqueued:
             return
         if not self._announced:
             call_later(0, self.look)
-        self._announced[state["id"]] = state, self.runtime.target_of(request, host_of(request))
+        self._announced[state["id"]] = request, self.runtime.target_of(request, host_of(request))
 
     def queued(self, request: Request) -> None:
         """*request* came into a queue, or the dupefilter dropped it."""
@@ -51,5 +51,5 @@ class Unqueued:
     def look(self) -> None:
         """End the story of those that nobody has queued."""
         announced, self._announced = self._announced, {}
-        for state, target in announced.values():
-            self.refused(state, target)
+        for request, target in announced.values():
+            self.refused(request, target)

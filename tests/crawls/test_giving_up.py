@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from days import pages
 
@@ -132,7 +133,7 @@ def test_with_a_job_what_would_go_through_a_gateway_that_is_gone_stays_in_the_jo
 
 
 def test_what_goes_direct_because_nothing_else_is_said_does_not_wait_for_a_gateway_that_is_gone(day: Any) -> None:
-    entries = {"*": {"proxy": None}, "good.example": {}}
+    entries = {"*": {"proxy": None}, "shop.example": {}}
     with day("ok") as today:
         away = gateway_is_away(today, JOBDIR="job", RESIPROXY_TARGETS=entries)
         crawled = today.crawl(pages(10) + direct_pages(today, 100), away)
@@ -141,6 +142,24 @@ def test_what_goes_direct_because_nothing_else_is_said_does_not_wait_for_a_gatew
 
 
 DEAD_LIST = [f"http://user:pass@127.0.0.{number}:9" for number in range(1, 4)]
+
+
+def test_a_group_that_goes_direct_does_not_end_with_the_proxies(day: Any) -> None:
+    spider = """
+class GroupSpider(ProbeSpider):
+    async def start(self):
+        with open(os.environ["CRAWL_URLS"]) as file:
+            for url in json.load(file):
+                yield self.request(url, meta={"resiproxy_target": "basket"} if "127.0.0.1" in url else {})
+"""
+    with day("flaky:p=0.5") as today:
+        direct = [f"http://127.0.0.1:{urlsplit(today.lab.site).port}/shop.example/item/{n}" for n in range(30)]
+        late = {"RESIPROXY_BACKOFF_BASE": 5, "RESIPROXY_BACKOFF_CAP": 5, "RESIPROXY_CIRCUIT_CONSECUTIVE": 100}
+        plenty = {"RESIPROXY_BUDGET_MIN_RETRIES": 100, "RESIPROXY_BUDGET_GLOBAL_MIN_RETRIES": 100}
+        away = {**list_is_dead(today), **late, **plenty, "RESIPROXY_CIRCUIT_MIN_REQUESTS": 100}
+        crawled = today.crawl(pages(3) + direct, away, spider=spider, name="GroupSpider")
+    assert {page["url"] for page in crawled.good} == set(direct)
+    assert {letter["request"]["url"] for letter in crawled.letters} == set(pages(3))
 
 
 def list_is_dead(today: Any, *living: str, **more: Any) -> dict[str, Any]:

@@ -236,13 +236,15 @@ class TurnedAwaySpider(ProbeSpider):
 
 
 @pytest.mark.parametrize("job", [{}, {"JOBDIR": "job"}], ids=["memory", "disk"])
-def test_what_another_handler_turns_away_at_the_queue_is_kept_nowhere(day: Any, job: dict[str, str]) -> None:
+def test_what_another_handler_turns_away_at_the_queue_ends_there(day: Any, job: dict[str, str]) -> None:
     settings = {**HASTY, **job, "DOWNLOAD_HANDLERS": {"http": "spider_under_test.Site"}}
     with day("ok") as today:
         crawled = today.crawl(pages(12), settings, spider=TURNED_AWAY, name="TurnedAwaySpider")
     assert crawled.stats["offsite/filtered"] == 6
     assert crawled.stats["finish_reason"] == "finished"
-    assert crawled.letters == []
+    # A redirect is gone as it would be without us; what has failed before has its letter.
+    assert {letter["request"]["url"] for letter in crawled.letters} == set(pages(12)[::2])
+    assert [(letter["reason"], letter["class"]) for letter in crawled.letters] == [("terminal", "transient")] * 6
     assert Counter(note["kind"] for note in crawled.notes) == {"turned away": 6, "kept": 1}
     assert crawled.notes[-1]["sizes"] == [0] * 5
     if job:
