@@ -98,25 +98,24 @@ class Crawl:
 
     # Before the wire ----------------------------------------------------------------------------------------
 
-    def uses_pool(self, request: Request, host: str) -> bool:
-        """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct."""
+    def uses_pool(self, request: Request, host: str, target: str) -> bool:
+        """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct.
+
+        Then its *target*, which may be named by the request itself, is known not to depend on our proxies.
+        """
         if self.runtime.pool is None:
             return False
         if "proxy" in request.meta:
-            self._note_direct(request, host)
+            self.runtime.direct_targets.add(target)
             return False
         if in_browser(request) and has_own_proxy(request):
             return False
         if self.runtime.config.target(host).direct:
             # None keeps HttpProxyMiddleware from taking one of the environment.
             request.meta["proxy"] = None
-            self._note_direct(request, host)
+            self.runtime.direct_targets.add(target)
             return False
         return True
-
-    def _note_direct(self, request: Request, host: str) -> None:
-        """Its target, which may be named by the request itself, does not depend on our gateway."""
-        self.runtime.direct_targets.add(self.runtime.target_of(request, host))
 
     def lease_time(self, request: Request) -> float:
         """Seconds until its permit is taken back, if nobody has ended it."""

@@ -130,7 +130,7 @@ class ResiproxyMiddleware:
         """
         runtime, crawl, host = self.runtime, self.crawl, host_of(request)
         now, target = runtime.now(), runtime.target_of(request, host)
-        uses_pool = runtime.pool is not None and crawl.uses_pool(request, host)
+        uses_pool = runtime.pool is not None and crawl.uses_pool(request, host, target)
         retry = "uncounted" in state or (bool(state.get("sent")) and not state.get("hop"))
         answer = runtime.governor.admit(
             target,
