@@ -17,7 +17,7 @@ from scrapy_resiproxy.classify.classifier import Classifier
 from scrapy_resiproxy.classify.layout import LayoutWatch
 from scrapy_resiproxy.classify.validators import resolve
 from scrapy_resiproxy.guard.governor import Governor
-from scrapy_resiproxy.names import META_KEY, META_TARGET
+from scrapy_resiproxy.names import META_KEY
 from scrapy_resiproxy.redact import SECRETS, install_log_redaction
 from scrapy_resiproxy.schedule.store import FILE_NAME, WaitingStore
 from scrapy_resiproxy.schedule.waiting import WaitingRoom
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.crawler import Crawler
 
-    from scrapy_resiproxy.settings import Config
+    from scrapy_resiproxy.settings import Config, GuardSettings
     from scrapy_resiproxy.tunnel.totals import Figures
 
 logger = logging.getLogger(__name__)
@@ -50,6 +50,7 @@ class Runtime:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self.crawler = crawler
         self.config = config
+        self.target_of = config.target_of
         self.rng = random.Random()  # noqa: S311 - jitter, no secret
         self.jobdir = job_dir(crawler.settings)
         self.store: WaitingStore | None = None
@@ -62,8 +63,7 @@ class Runtime:
         )
         # Without a proxy all answers come over one session, so one must do to see that a page has changed.
         self.layout = LayoutWatch(sessions=1)
-        overrides = {config.target_key(host): entry.guard for host, entry in config.targets.items() if entry.guard}
-        self.governor = Governor(config.guard, self.rng, overrides)
+        self.governor = Governor(config.guard, self.rng, _guards(config))
         self.validators = _validators(config)
         self.pool: SessionPool | None = None
         self.endpoint: str | None = None
@@ -151,14 +151,6 @@ class Runtime:
         self._ids += 1
         return f"{self._id_salt}{self._ids:x}"
 
-    def target_of(self, request: Request, host: str) -> str:
-        """The name under which *request* is guarded."""
-        named = request.meta.get(META_TARGET)
-        if named:
-            return str(named)
-        # Most crawls have no entry at all, and this is asked twice for every request.
-        return self.config.target_key(host) if self.config.targets else host
-
     @cached_property
     def fingerprint(self) -> Callable[[Request], bytes]:
         """Returns what Scrapy's dupefilter knows a request by; Scrapy remembers what it computed."""
@@ -204,16 +196,14 @@ class Runtime:
         """Whether nothing more is sent to *target* in this run."""
         return target in self.ended_targets or (self.gateway_ended is not None and not self.is_direct(target))
 
-    def is_held(self, host: str) -> bool:
-        """Whether nothing may be sent to *host* at present."""
-        target = self.config.target_key(host)
+    def is_held(self, target: str) -> bool:
+        """Whether nothing may be sent to *target* at present."""
         return self.governor.peek(target, self.now(), self.endpoint_of(target)) is not None
 
-    def has_work(self, host: str) -> bool:
-        """Whether anything for *host* is in the downloader or waits."""
-        target = self.config.target_key(host)
+    def has_work(self, target: str, slot: str) -> bool:
+        """Whether anything for *target* waits, or is in the downloader's *slot*."""
         pending = self.pending(target)
-        return bool(self._downloading(host) or self.room.count(target) or pending is None or pending)
+        return bool(self._downloading(slot) or self.room.count(target) or pending is None or pending)
 
     def _downloading(self, slot: str) -> bool:
         engine = self.engine
@@ -237,13 +227,19 @@ def _check_countries(pool: SessionPool, config: Config) -> None:
                 raise SettingError(f"RESIPROXY_TARGETS[{host!r}]['country']: {error}") from None
 
 
+def _guards(config: Config) -> dict[str, GuardSettings]:
+    """The guard's settings by target. Of a group, any host's entry may set them; "*" is for those without an entry."""
+    found = {config.target_key(host): config.guard for host in config.targets}
+    found.update({config.target_key(host): entry.guard for host, entry in config.targets.items() if entry.guard})
+    return found
+
+
 def _validators(config: Config) -> dict[str, Any]:
-    """The validators of TARGETS by host."""
-    found = {}
+    """The validators of TARGETS by host; None for a host whose entry has none."""
+    found: dict[str, Any] = {}
     for host, entry in config.targets.items():
-        if entry.validator is not None:
-            try:
-                found[host] = resolve(entry.validator)
-            except ValueError as error:
-                raise SettingError(f"RESIPROXY_TARGETS[{host!r}]['validator']: {error}") from None
+        try:
+            found[host] = None if entry.validator is None else resolve(entry.validator)
+        except ValueError as error:
+            raise SettingError(f"RESIPROXY_TARGETS[{host!r}]['validator']: {error}") from None
     return found

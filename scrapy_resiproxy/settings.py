@@ -10,8 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scrapy_resiproxy.names import META_TARGET
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from scrapy import Request
 
     from scrapy_resiproxy.outcome import OutcomeClass
 
@@ -180,6 +184,14 @@ class Config:
     def target_key(self, host: str) -> str:
         """The name under which *host* is guarded: its group, else the host itself."""
         return self.target(host).group or host
+
+    def target_of(self, request: Request, host: str) -> str:
+        """The name under which *request*, which goes to *host*, is guarded: ``resiproxy_target``, else its host's."""
+        named = request.meta.get(META_TARGET)
+        if named:
+            return str(named)
+        # Most crawls have no entry at all, and this is asked twice for every request.
+        return self.target_key(host) if self.targets else host
 
 
 NO_TARGET_SETTINGS = TargetSettings()

@@ -198,10 +198,10 @@ class Crawl:
             return
         runtime.on_session_closed.append(tunnels.close_session)
         runtime.tunnel_figures = tunnels.figures
-        tunnels.is_held = runtime.is_held
-        tunnels.has_work = runtime.has_work
+        tunnels.is_held = lambda route: runtime.is_held(route.target)
+        tunnels.has_work = lambda route: runtime.has_work(route.target, route.slot)
+        tunnels.pace_of = lambda route: runtime.governor.pace(route.target)
         tunnels.pinged = self.sessions.touch
-        tunnels.pace_of = lambda host: runtime.governor.pace(runtime.config.target_key(host))
 
     def spider_error(self, failure: Failure, response: Any) -> None:
         """A callback raised: no download can mend that, a fixed parser can."""

@@ -95,7 +95,7 @@ class Judge:
         if self._on_spider is not None:
             return self._on_spider
         validators = self.runtime.validators
-        return validators.get(flight.host) or validators.get("*") if validators else None
+        return validators.get(flight.host, validators.get("*")) if validators else None
 
     def _is_of_a_letter(self, named: Any) -> bool:
         """Whether *named* is the spider's method that a letter names: a replay has no job that had to pickle it."""

@@ -21,6 +21,7 @@ from scrapy_resiproxy.components.checks import check_components, refuse
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
 from scrapy_resiproxy.components.replay import stored_response
+from scrapy_resiproxy.components.rescheduler import KEPT_TURN
 from scrapy_resiproxy.components.retries import count_retry
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.components.wishes import wrong_wish
@@ -44,6 +45,9 @@ logger = logging.getLogger(__name__)
 
 KNOWN_TO_LAST = frozenset({"told", "circuit"})
 """Why a target is held that is held until then, whatever happens there."""
+
+STAYS = "given_up"
+"""Why a request is held whose target has ended for this run, and which stays in the job for the next."""
 
 BACK_TO_SCHEDULER = 0.5
 """Seconds after which a held request that cannot be parked is given back to its scheduler."""
@@ -105,8 +109,8 @@ class ResiproxyMiddleware:
         refusal = self._ask(request, state, scheduled=scheduled)
         if refusal is None:
             return None
-        if scheduled and self.crawl.rescheduler.has_room():
-            return self._park(request, state, refusal)
+        if scheduled and (refusal.reason == STAYS or self.crawl.rescheduler.has_room()):
+            return self.crawl.park_for_hold(request, state, refusal)
         return self._wait_in_place(request, state, refusal, scheduled=scheduled)
 
     def _story_of_a_stored_page(self, request: Request) -> dict[str, Any]:
@@ -143,6 +147,8 @@ class ResiproxyMiddleware:
             return answer
         if isinstance(answer, GivenUp):
             crawl.events.take(target)
+            if scheduled and crawl.rescheduler.can_keep():
+                return Hold(now + KEPT_TURN, STAYS)
             raise crawl.endings.target_given_up(request, state, answer)
         if scheduled and not retry and runtime.store is not None:
             crawl.rescheduler.job.journal(request, state, target)
@@ -180,9 +186,6 @@ class ResiproxyMiddleware:
         if flight is not None and flight.lease is not None:
             self.crawl.sessions.leave(flight)
         return flight
-
-    def _park(self, request: Request, state: State, hold: Hold) -> Request:
-        return self.crawl.park_for_hold(request, state, hold)
 
     async def _wait_in_place(
         self, request: Request, state: State, hold: Hold, *, scheduled: bool

@@ -279,6 +279,10 @@ class Rescheduler:
         most = 2 * self.crawler.settings.getint("CONCURRENT_REQUESTS")
         return self.room.holds < max(1, most)
 
+    def can_keep(self) -> bool:
+        """Whether what its target's end leaves over stays in the job, with one more beside those that wait already."""
+        return self.runtime.keeps_waiting and len(self.room) < self.runtime.config.waiting.waiting_max
+
     def release(self, entry: Waiting[Request]) -> None:
         """Hand *entry*'s request to the engine."""
         self.room.remove(entry.id)

@@ -101,7 +101,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         self._enabled = config.tunnel.tunnel_enabled and not _has_own_tls(settings)
         self._settings = DownloadSettings.of(settings)
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
-        self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"))
+        self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"), config.target_of)
         self._keeps_warm = options.interval is not None
         self._warned_of_dataloss = False
         self._transport = TunnelTransport(

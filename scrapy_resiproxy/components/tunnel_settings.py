@@ -17,6 +17,7 @@ from scrapy.utils.python import to_bytes
 from scrapy.utils.url import add_http_if_no_scheme
 from twisted.web.http_headers import Headers as TxHeaders
 
+from scrapy_resiproxy.components.flow import host_of
 from scrapy_resiproxy.components.tunnel_response import Sizes
 from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION, META_STATE
 from scrapy_resiproxy.tunnel.ledger import Ledger
@@ -25,6 +26,7 @@ from scrapy_resiproxy.tunnel.tls import VERSIONS, TlsOptions
 from scrapy_resiproxy.tunnel.transport import Call, Options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from scrapy import Request, Spider
@@ -152,8 +154,9 @@ _host_port = lru_cache(maxsize=1024)(host_port)
 class Router:
     """Tells along which route a request goes."""
 
-    def __init__(self, bind_address: str | tuple[str, int] | None) -> None:
+    def __init__(self, bind_address: str | tuple[str, int] | None, target_of: Callable[[Request, str], str]) -> None:
         self._bind_address = bind_address
+        self._target_of = target_of
         self._salt = secrets.token_bytes(16)
 
     def route(self, request: Request) -> Route:
@@ -185,6 +188,8 @@ class Router:
             authorization=authorization,
             bind=bind,
             keep_exit=request.meta.get(META_SESSION) is not None,
+            target=self._target_of(request, host_of(request)),
+            slot=request.meta.get("download_slot", ""),
         )
 
     def _hash(self, authorization: bytes | None) -> str:

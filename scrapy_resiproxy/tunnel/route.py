@@ -41,6 +41,10 @@ class Route:
     bind: tuple[str, int] | None = None
     keep_exit: bool = False
     """True when losing the tunnel would cost more than bytes: pings then know no byte budget."""
+    target: str = ""
+    """The name under which the crawl guards what goes along it."""
+    slot: str = ""
+    """The downloader's slot of what goes along it."""
 
 
 def host_port(host: str, port: int) -> str:

@@ -86,7 +86,7 @@ class Options:
 class TunnelTransport:
     """All tunnels of a crawl.
 
-    ``is_held``, ``has_work`` and ``pace_of`` may be set to functions of a host name that tell what only the crawl
+    ``is_held``, ``has_work`` and ``pace_of`` may be set to functions of a route that tell what only the crawl
     knows of it, ``pinged`` to one of a session (see ``warden.Crawl``). *on_gone* is called with each tunnel that was
     open and is lost.
     """
@@ -103,9 +103,9 @@ class TunnelTransport:
         self._reactor = reactor
         self._rng = rng
         self._on_gone = on_gone
-        self.is_held: Callable[[str], bool] | None = None
-        self.has_work: Callable[[str], bool] | None = None
-        self.pace_of: Callable[[str], float | None] | None = None
+        self.is_held: Callable[[Route], bool] | None = None
+        self.has_work: Callable[[Route], bool] | None = None
+        self.pace_of: Callable[[Route], float | None] | None = None
         self.pinged: Callable[[str], None] | None = None
         self.idle_times = IdleTimes(options.idle_timeout)
         self.totals = Totals(reactor.seconds())

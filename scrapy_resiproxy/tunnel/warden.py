@@ -25,21 +25,23 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.keepalive import Plan
     from scrapy_resiproxy.tunnel.pinger import Pinger
     from scrapy_resiproxy.tunnel.registry import Registry
-    from scrapy_resiproxy.tunnel.route import TunnelKey
+    from scrapy_resiproxy.tunnel.route import Route, TunnelKey
 
 _WINDOW: Final = 10.0
 """Seconds over which work is remembered where no idle timeout is set."""
 
 
 class Crawl(Protocol):
-    """What only the crawl can know or do; a target goes by its host name. Each may be set at any time."""
+    """What only the crawl can know or do; a tunnel's route says whose requests it carried last. Each may be set at any
+    time.
+    """
 
-    is_held: Callable[[str], bool] | None
+    is_held: Callable[[Route], bool] | None
     """True: nothing is sent there now."""
-    has_work: Callable[[str], bool] | None
-    """False: no request for it waits."""
-    pace_of: Callable[[str], float | None] | None
-    """Requests per second that it grants at present, None for any number."""
+    has_work: Callable[[Route], bool] | None
+    """False: no request for it waits or is being downloaded."""
+    pace_of: Callable[[Route], float | None] | None
+    """Requests per second that the target grants at present, None for any number."""
     pinged: Callable[[str], None] | None
     """Told the session of every tunnel that has answered a ping."""
 
@@ -51,16 +53,16 @@ class Permits:
         self._crawl = crawl
         self._last: dict[str, float] = {}
 
-    def may_ping(self, host: str, now: float) -> bool:
+    def may_ping(self, route: Route, now: float) -> bool:
         crawl = self._crawl
-        if (crawl.is_held and crawl.is_held(host)) or (crawl.has_work and not crawl.has_work(host)):
+        if (crawl.is_held and crawl.is_held(route)) or (crawl.has_work and not crawl.has_work(route)):
             return False
-        pace = crawl.pace_of(host) if crawl.pace_of else None
+        pace = crawl.pace_of(route) if crawl.pace_of else None
         if pace is None:
             return True
-        if pace <= 0 or now < self._last.get(host, -inf) + 1 / (PACE_SHARE * pace):
+        if pace <= 0 or now < self._last.get(route.target, -inf) + 1 / (PACE_SHARE * pace):
             return False
-        self._last[host] = now
+        self._last[route.target] = now
         return True
 
     def answered(self, session: str) -> None:
@@ -131,8 +133,8 @@ class Warden:
     def _tend(self, tunnel: Tunnel) -> None:
         self._stop(tunnel)
         now = self._clock.seconds()
-        host = tunnel.route.host
-        step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._permits.may_ping(host, now))
+        route = tunnel.route
+        step = next_step(self._look_at(tunnel, now), self._plan, now, lambda: self._permits.may_ping(route, now))
         if isinstance(step, Close):
             self._close(tunnel, step.reason)
         elif isinstance(step, Ping):

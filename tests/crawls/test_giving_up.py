@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from days import pages
 
 
@@ -20,6 +21,62 @@ def test_with_a_job_a_given_up_target_stays_in_the_job(day: Any) -> None:
     assert first.letters == second.letters == []
     assert {page["url"] for page in second.good} == set(urls)
     assert second.stats["finish_reason"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        pytest.param({"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}, id="the plain queue"),
+        pytest.param({"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}, id="the stock queue"),
+        pytest.param({"SCHEDULER": "spider_under_test.ListScheduler"}, id="a foreign scheduler"),
+    ],
+)
+def test_a_job_keeps_what_another_queue_hands_out_of_a_given_up_target(day: Any, scheduler: dict[str, str]) -> None:
+    source = """
+from scrapy.core.scheduler import BaseScheduler
+
+class ListScheduler(BaseScheduler):
+    def __init__(self):
+        self.held = []
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    def has_pending_requests(self):
+        return bool(self.held)
+
+    def enqueue_request(self, request):
+        self.held.append(request)
+        return True
+
+    def next_request(self):
+        return self.held.pop(0) if self.held else None
+"""
+    with day({"shop.example": "ok", "down.example": "down"}) as today:
+        urls = pages(20) + pages(100, "down.example")
+        first = today.crawl(urls, {"JOBDIR": "job", **scheduler}, spider=source)
+        today.lab.set_behaviour("down.example", "ok")
+        second = today.crawl([], {"JOBDIR": "job", **scheduler}, spider=source)
+    assert first.stats["finish_reason"] == "resiproxy_target_given_up"
+    assert first.letters == second.letters == []
+    assert {page["url"] for page in first.good + second.good} == set(urls)
+    assert second.stats["finish_reason"] == "finished"
+
+
+def test_what_the_job_may_not_keep_of_a_given_up_target_becomes_letters(day: Any) -> None:
+    settings = {
+        "JOBDIR": "job",
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "RESIPROXY_WAITING_MAX": 30,
+    }
+    with day("down") as today:
+        first = today.crawl(pages(100), settings)
+        today.lab.set_behaviour("shop.example", "ok")
+        second = today.crawl([], settings)
+    kept = {page["url"] for page in second.good}
+    assert len(kept) == 30
+    assert kept | {letter["request"]["url"] for letter in first.letters} == set(pages(100))
 
 
 def test_with_a_job_a_dead_plan_keeps_everything(day: Any) -> None:

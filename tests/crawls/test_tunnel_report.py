@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from days import pages
 
 LINE = re.compile(
@@ -43,6 +44,29 @@ def test_tunnels_handshakes_and_pings_stand_below_the_table(day: Any) -> None:
     for what in ("fake pages", "handshakes", "pings"):
         assert f"{what} " in cost["parts"]
     assert "downloader/request_method_count/HEAD" not in stats, "a ping is no request of the crawl"
+
+
+@pytest.mark.parametrize(
+    ("meta", "settings"),
+    [
+        pytest.param({"resiproxy_target": "basket"}, {}, id="named by the request"),
+        pytest.param({"download_slot": "own"}, {}, id="a slot of its own"),
+        pytest.param({}, {"RESIPROXY_TARGETS": {"shop.example": {"group": "shops"}}}, id="a group"),
+    ],
+)
+def test_tunnels_are_kept_warm_for_a_target_of_any_name(
+    day: Any, meta: dict[str, str], settings: dict[str, Any]
+) -> None:
+    source = f"""
+class NamedSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta={meta!r}, **kwargs)
+"""
+    slow = {"RESIPROXY_TUNNEL_IDLE_TIMEOUT": 0.9, "DOWNLOAD_DELAY": 0.5, "RANDOMIZE_DOWNLOAD_DELAY": False}
+    with day("ok") as today:
+        crawled = today.crawl(pages(4, scheme="https"), {**slow, **settings}, spider=source, name="NamedSpider")
+    assert len(crawled.good) == 4
+    assert crawled.stats["resiproxy/tunnel/ping_count"] > 0
 
 
 def test_without_tunnels_nothing_is_said_of_them(day: Any) -> None:

@@ -242,3 +242,21 @@ class ImpatientSpider(ProbeSpider):
     assert crawled.letters == []
     assert "Traceback" not in crawled.log
     assert crawled.stats["finish_reason"] == "finished"
+
+
+def test_the_entry_for_every_host_is_for_hosts_without_one(day: Any) -> None:
+    targets = {
+        "*": {"validator": "spider_under_test.never_good", "circuit_consecutive": 1},
+        "shop.example": {"country": None},
+    }
+    with day({"shop.example": "flaky:p=0.5", "other.example": "ok", "down.example": "down"}) as today:
+        crawled = today.crawl(
+            [*pages(20), *pages(4, "other.example"), *pages(4, "down.example")],
+            {"RESIPROXY_TARGETS": targets, "RESIPROXY_CIRCUIT_CONSECUTIVE": 100, "RESIPROXY_CIRCUIT_MIN_REQUESTS": 100},
+            spider="def never_good(response):\n    return False\n",
+        )
+    assert {page["url"] for page in crawled.good} == set(pages(20))
+    assert crawled.stats["resiproxy/targets/other.example/outcome_count/identity"] >= 4
+    opened = [line for line in crawled.lines("WARNING") if "its circuit is open" in line]
+    assert "down.example is down (transient/unavailable): its circuit is open" in opened[0]
+    assert not any("shop.example" in line for line in opened)

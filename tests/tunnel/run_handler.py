@@ -295,12 +295,12 @@ async def idle_tunnels_are_pinged_unless_held(lab):
     handler = lab.handler(RESIPROXY_TUNNEL_IDLE_TIMEOUT=3, RESIPROXY_TUNNEL_PING_INTERVAL=0.3)
     tunnels = tunnels_of(handler.crawler)
     asked = []
-    tunnels.is_held = lambda host: bool(asked.append(host))
+    tunnels.is_held = lambda route: bool(asked.append(route.target))
     await lab.get(handler, headers={"User-Agent": "a"})
     await until(lambda: lab.site.log.count(("HEAD", "/")) >= 3)
     assert len(lab.proxy.connects) == 1
     assert set(asked) == {"localhost"}
-    tunnels.is_held = lambda host: True
+    tunnels.is_held = lambda route: True
     await until(lambda: not lab.proxy.open)
     assert tunnels.stats()["close_reason_count/idle"] == 1
 

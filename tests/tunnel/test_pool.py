@@ -460,7 +460,7 @@ class TestKeepingWarm:
     def test_pings_obey_holds_and_work(self, world):
         for name, silent in (("is_held", True), ("has_work", False)):
             w = world(idle_timeout=9.0)
-            setattr(w.transport, name, lambda host, silent=silent: silent)
+            setattr(w.transport, name, lambda route, silent=silent: silent)
             w.get()
             w.advance(8.0)
             assert w.pings == []
@@ -470,12 +470,12 @@ class TestKeepingWarm:
 
     def test_pings_take_a_tenth_of_the_pace_at_most(self, world):
         w = world(idle_timeout=9.0)
-        w.transport.pace_of = lambda host: 2.0
+        w.transport.pace_of = lambda route: 2.0
         for n in range(4):
             w.get(a_route(session=f"s{n}"))
         w.advance(15.0)
         assert len(w.pings) <= 15 * 2.0 / 10 + 1
-        w.transport.pace_of = lambda host: 0.0
+        w.transport.pace_of = lambda route: 0.0
         before = len(w.pings)
         w.advance(30.0)
         assert len(w.pings) == before

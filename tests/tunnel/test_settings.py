@@ -7,6 +7,7 @@ from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP
 from twisted.internet.testing import MemoryReactorClock
 
 from scrapy_resiproxy.components.tunnel_settings import Router, call_of, options_of
+from scrapy_resiproxy.settings import Config, TargetSettings
 from scrapy_resiproxy.settings_reader import read
 from scrapy_resiproxy.tunnel.route import host_port, proxy_endpoint
 
@@ -77,9 +78,13 @@ def test_session_keys_go_where_the_environment_says(tmp_path, monkeypatch, caplo
     assert options().tls.keylog is None
 
 
+def router(bind=None, **targets):
+    return Router(bind, Config(targets=targets).target_of)
+
+
 def route(url="https://Shop.test/a", *, bind=None, **meta):
     headers = {"Proxy-Authorization": meta.pop("login")} if "login" in meta else {}
-    return Router(bind).route(Request(url, headers=headers, meta={"proxy": "http://Proxy.test:8080", **meta}))
+    return router(bind).route(Request(url, headers=headers, meta={"proxy": "http://Proxy.test:8080", **meta}))
 
 
 def test_a_route_is_read_off_the_request():
@@ -89,6 +94,15 @@ def test_a_route_is_read_off_the_request():
     assert (found.authorization, found.keep_exit, found.bind) == (b"Basic x", True, None)
 
 
+def test_a_route_says_whose_requests_it_carries():
+    assert (route().target, route().slot) == ("shop.test", "")
+    assert route(resiproxy_target="basket", download_slot="basket").target == "basket"
+    assert route(download_slot="own").slot == "own"
+    grouped = router(**{"shop.test": TargetSettings(group="shops")})
+    asked = Request("https://shop.test", meta={"proxy": "http://p.test", "download_slot": "shop.test"})
+    assert (grouped.route(asked).target, grouped.route(asked).slot) == ("shops", "shop.test")
+
+
 def test_default_ports_and_addresses():
     assert route(proxy="http://[::1]").key.proxy == "[::1]:80"
     assert route("https://[::1]:8443/").key.origin == "[::1]:8443"
@@ -96,15 +110,15 @@ def test_default_ports_and_addresses():
 
 
 def test_without_an_alias_the_login_is_the_session_and_neither_can_be_read_off_it():
-    router = Router(None)
+    one = router()
     a, again, b = (
-        router.route(Request("https://x.test", headers={"Proxy-Authorization": p}, meta={"proxy": "http://p.test"}))
+        one.route(Request("https://x.test", headers={"Proxy-Authorization": p}, meta={"proxy": "http://p.test"}))
         for p in ("Basic a", "Basic a", "Basic b")
     )
     assert a.key == again.key != b.key
     assert a.key.session == a.key.login
-    assert Router(None).route(Request("https://x.test", meta={"proxy": "http://p.test"})).key.login != (
-        Router(None).route(Request("https://x.test", meta={"proxy": "http://p.test"})).key.login
+    assert router().route(Request("https://x.test", meta={"proxy": "http://p.test"})).key.login != (
+        router().route(Request("https://x.test", meta={"proxy": "http://p.test"})).key.login
     )
 
 
