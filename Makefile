@@ -8,7 +8,7 @@ JOBS ?= 2
 .PHONY: help demo test check lint types contracts bench docs min all-versions clean
 
 help:
-	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (about a minute; KEEP=DIR keeps logs and letters)"
+	@echo "make demo    the same bad day twice, with stock Scrapy and with this package (less than a minute; KEEP=DIR keeps logs and letters)"
 	@echo "make test    the tests"
 	@echo "make check   style, types, import contracts, names in the docs"
 	@echo "make bench   speed, memory and requests per URL against stock Scrapy and scrapy-rotating-proxies"
@@ -17,6 +17,7 @@ help:
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "scrapy_resiproxy needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV) with the package and what its tests and documentation need: once, a minute or two ..."
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "Python's venv module is missing. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"

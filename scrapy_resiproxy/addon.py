@@ -9,7 +9,8 @@ from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.utils.misc import load_object
 
 from scrapy_resiproxy.components.replay import replay_settings
-from scrapy_resiproxy.setting_checks import flag, mapping
+from scrapy_resiproxy.setting_checks import mapping
+from scrapy_resiproxy.settings_reader import ENABLED, is_on
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 MIDDLEWARE = "scrapy_resiproxy.ResiproxyMiddleware"
 PRIORITY = 585
 QUEUE = "scrapy_resiproxy.GuardedPriorityQueue"
-STOCK_QUEUE = "scrapy.pqueues.DownloaderAwarePriorityQueue"
 ABOVE_COMMAND_LINE = 50
 """What a replay must not share with an ordinary run is switched off, whatever else says."""
 TUNNEL_HANDLER = "scrapy_resiproxy.TunnelDownloadHandler"
@@ -27,7 +27,9 @@ class Addon:
     """``ADDONS = {"scrapy_resiproxy.Addon": 500}``. It never overrides what the project set."""
 
     def update_settings(self, settings: BaseSettings) -> None:
-        if not _is_on(settings, "RESIPROXY_ENABLED"):
+        if not is_on(settings, ENABLED):
+            if settings.get("RESIPROXY_REPLAY"):
+                _place_replay(settings)  # It refuses: the spider's own start requests are not what was asked for.
             return
         observing = settings.get("RESIPROXY_MODE") == "observe"
         if not observing and "scrapy.downloadermiddlewares.retry.RetryMiddleware" not in (
@@ -36,9 +38,7 @@ class Addon:
             settings.set_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", RetryMiddleware, None)
         settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", _named(MIDDLEWARE), PRIORITY)
         settings.setdefault_in_component_priority_dict("EXTENSIONS", _named("scrapy_resiproxy.ResiproxyExtension"), 0)
-        settings.setdefault_in_component_priority_dict(
-            "SPIDER_MIDDLEWARES", _named("scrapy_resiproxy.ReplaySpiderMiddleware"), 10
-        )
+        _place_replay(settings)
         if settings.get("RESIPROXY_REPLAY"):
             for name, value in replay_settings(settings, offline=_is_offline(settings)).items():
                 settings.set(name, value, priority=ABOVE_COMMAND_LINE)
@@ -49,7 +49,7 @@ class Addon:
     @staticmethod
     def _warm_tunnels(settings: BaseSettings) -> None:
         """Our handler carries https only where Scrapy's own HTTP/1.1 handler would."""
-        if not _is_on(settings, "RESIPROXY_TUNNEL_ENABLED"):
+        if not is_on(settings, "RESIPROXY_TUNNEL_ENABLED"):
             return
         if not settings.getbool("TWISTED_REACTOR_ENABLED", True):
             return
@@ -60,12 +60,9 @@ class Addon:
                 settings.set("DOWNLOAD_HANDLERS", {**handlers, "https": TUNNEL_HANDLER}, priority="addon")
 
 
-def _is_on(settings: BaseSettings, name: str) -> bool:
-    """Whether *name* is on; a value that cannot be read is, so that our parts are there to refuse it."""
-    try:
-        return flag(settings.get(name, True))
-    except ValueError:
-        return True
+def _place_replay(settings: BaseSettings) -> None:
+    replay = _named("scrapy_resiproxy.ReplaySpiderMiddleware")
+    settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", replay, 10)
 
 
 def _is_offline(settings: BaseSettings) -> bool:

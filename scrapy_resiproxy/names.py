@@ -38,3 +38,6 @@ DEAD_LETTER_REASONS: Final = (
 )
 
 STATS_PREFIX: Final = "resiproxy"
+
+HTTPX_HANDLER: Final = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
+"""What DOWNLOAD_HANDLERS must name for it: private by its path, public by Scrapy's documentation."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from scrapy_resiproxy.wording import counted, over
+from scrapy_resiproxy.wording import counted, lasting, over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy_resiproxy.tally import Counts, Tally
     from scrapy_resiproxy.tunnel.totals import Figures
+
+    Command = Callable[..., str]
+    """A function like :func:`in_project`."""
 
 MEGABYTE = 1e6
 GIGABYTE = 1e9
@@ -22,7 +26,12 @@ WORTH_A_WORD = 0.05 * MEGABYTE
 """Bytes below which 0.0 MB would be said."""
 GIVEN_UP = "given up"
 """The state of a target to which nothing more is sent."""
+STATES = {"open": "circuit open", "half_open": "circuit half open"}
+"""What a state of a circuit is called, where its own name would not be understood."""
+AFTER_DELIVERY = ("parse_error", "item_error")
+"""Reasons of dead letters whose page was good when it was judged: what failed was done with it later."""
 
+REFUSED = "sessions are refused: slow down, try another RESIPROXY_COUNTRY or better exits"
 ADVICE = {
     ("transient", "target"): "the site fails: nothing to do but wait, it is probed",
     ("transient", "session"): "exits die: shorter RESIPROXY_SESSION_TTL, or ask the vendor",
@@ -30,12 +39,20 @@ ADVICE = {
     ("transient", "local"): "our own network fails: check this machine's connection",
     ("rate", "target"): "the site limits us: its pace is kept; fewer requests at once would help",
     ("rate", "proxy"): "the plan's limit is reached: lower CONCURRENT_REQUESTS",
-    ("identity", "session"): "sessions are refused: slow down, try another RESIPROXY_COUNTRY or better exits",
-    ("identity", "target"): "sessions are refused: slow down, try another RESIPROXY_COUNTRY or better exits",
+    ("identity", "session"): REFUSED,
+    ("identity", "target"): REFUSED,
     ("terminal", "proxy"): "the proxy refuses us: check user name, password, plan and traffic left",
-    ("terminal", "local"): "our own code fails: see the traceback, then scrapy replay --offline",
+    ("terminal", "local"): "our own code fails: see the traceback, then replay offline",
     ("terminal", "target"): "pages are gone or forbidden: check the URLs",
 }
+"""What to do, by class and blame."""
+ADVICE_BY_REASON = {
+    "dns_not_found": "its name does not resolve: check the host in the URLs",
+    "tls_error": "TLS fails: the first line about that above says why",
+}
+"""What to do, where the reason says more than the blame."""
+REFUSED_DIRECT = "the site refuses us: slow down, or go through a proxy (RESIPROXY_PROXY)"
+"""What to do about class identity where no session can be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,12 @@ class Sickness:
     target: str
     state: str
     for_seconds: float | None
+    span: float
+    """How long the counts beside it took, up to now."""
+    before: tuple[str, str, str] | None
+    """The (class, reason, blame) that failed most in the last span with failures."""
+    proxied: bool
+    """Whether it is reached through our sessions."""
     waiting: int
     next_probe: float | None
     give_up: float | None
@@ -53,29 +76,57 @@ class Sickness:
 
 
 def sick_line(sick: Sickness, counts: Counts) -> str:
-    """One line: state, why and whose fault, what waits, what comes next, what was wasted, what to do."""
-    since = f" for {sick.for_seconds:.0f} s" if sick.for_seconds and sick.state != GIVEN_UP else ""
-    parts = [f"{sick.target}: {sick.state}{since}"]
-    top = counts.top_reason()
-    if top is not None:
-        class_, reason, blame = top
-        parts.append(f"mostly {class_}/{reason} (fault of the {'network' if blame == 'local' else blame})")
-    if counts.fresh_refused:
+    """One line: state; what the *counts* of one span say, and whose fault; what waits and comes next; what to do."""
+    since = f" for {lasting(sick.for_seconds)}" if sick.for_seconds and sick.state != GIVEN_UP else ""
+    state = f"{sick.target}: {STATES.get(sick.state, sick.state)}{since}"
+    sections = [state, ", ".join(_of_span(sick, counts)), ", ".join(_at_present(sick)), _advice(sick, counts)]
+    return "; ".join(filter(None, sections))
+
+
+def _of_span(sick: Sickness, counts: Counts) -> list[str]:
+    span = lasting(sick.span)
+    if not counts.judged:
+        before = [f"before that mostly {_why(sick.before, sick)}"] if sick.before is not None else []
+        return [f"no answer in the last {span}", *before]
+    parts = [f"in the last {span} {counts.failed} of {counted(counts.judged, 'answer')} failed"]
+    if (top := counts.top_reason()) is not None:
+        parts.append(f"mostly {_why(top, sick)}")
+    if counts.fresh_refused and sick.proxied:
         parts.append(f"{counts.fresh_refused / counts.fresh:.0%} of fresh sessions refused")
-    if sick.waiting:
-        parts.append(f"{sick.waiting} waiting")
+    if counts.bytes_bad >= WORTH_A_WORD:
+        parts.append(f"{counts.bytes_bad / MEGABYTE:.1f} MB wasted")
+    return parts
+
+
+def _why(top: tuple[str, str, str], sick: Sickness) -> str:
+    class_, reason, blame = top
+    if blame == "local":
+        whose = "our own code" if class_ == "terminal" else "the network"
+    else:
+        whose = "our address" if blame == "session" and not sick.proxied else f"the {blame}"
+    return f"{class_}/{reason} (fault of {whose})"
+
+
+def _at_present(sick: Sickness) -> list[str]:
+    parts = [f"{sick.waiting} waiting"] if sick.waiting else []
     if sick.rate is not None:
         parts.append(f"paced at {sick.rate:.2g}/s")
     for value, words in ((sick.held, "held"), (sick.next_probe, "next probe in"), (sick.give_up, "given up in")):
         if value is not None:
             parts.append(f"{words} {max(0.0, value):.0f} s")
-    if counts.bytes_bad >= WORTH_A_WORD:
-        parts.append(f"{counts.bytes_bad / MEGABYTE:.1f} MB wasted")
+    return parts
+
+
+def _advice(sick: Sickness, counts: Counts) -> str | None:
     if sick.state == GIVEN_UP:
-        advice: str | None = "nothing more is sent there in this run"
-    else:
-        advice = ADVICE.get((top[0], top[2])) if top is not None else None
-    return ", ".join(parts) + (f"; {advice}" if advice else "")
+        return "nothing more is sent there in this run"
+    top = counts.top_reason() or sick.before
+    if top is None:
+        return None
+    class_, reason, blame = top
+    if class_ == "identity" and not sick.proxied:
+        return REFUSED_DIRECT
+    return ADVICE_BY_REASON.get(reason) or ADVICE.get((class_, blame))
 
 
 COLUMNS = ("target", "requests", "good", "retries", "retry ratio", "dead letters", "wasted MB", "mostly")
@@ -91,7 +142,6 @@ def table(tally: Tally, most: int) -> list[str]:
 
 
 def _row(name: str, counts: Counts) -> Sequence[str]:
-    top = counts.top_reason()
     return (
         name,
         str(counts.requests),
@@ -100,8 +150,19 @@ def _row(name: str, counts: Counts) -> Sequence[str]:
         f"{counts.retry_ratio:.3f}",
         str(counts.letters),
         f"{counts.bytes_bad / MEGABYTE:.1f}",
-        f"{top[0]}/{top[1]}" if top is not None else "-",
+        _mostly(counts),
     )
+
+
+def _mostly(counts: Counts) -> str:
+    """The class and reason of most failures, those of pages included that were delivered first."""
+    failures: Counter[str] = Counter()
+    for (class_, reason, _), count in (counts.reasons or {}).items():
+        failures[f"{class_}/{reason}"] += count
+    for reason in AFTER_DELIVERY:
+        failures[f"terminal/{reason}"] += (counts.letter_reasons or {}).get(reason, 0)
+    (worst, count), *_ = failures.most_common(1)
+    return worst if count else "-"
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -118,26 +179,36 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
-def replay_lines(path: str, letters: int, *, stored: int, final: Mapping[str, int]) -> list[str]:
-    """How to get back what is in the feed at *path*, a line for each command.
+def in_project(path: str, *, offline: bool = False, reasons: Sequence[str] = ()) -> str:
+    """The command that runs the feed at *path* again in a project: only letters with these *reasons*, if any."""
+    words = ["scrapy", "replay", *(["--offline"] if offline else [])]
+    for reason in reasons:
+        words += ["--reason", reason]
+    return shlex.join([*words, path])
+
+
+def replay_lines(
+    path: str, letters: int, *, stored: int, final: Mapping[str, int], command: Command = in_project
+) -> list[str]:
+    """How to get back what is in the feed at *path*, a line for each *command*.
 
     *stored* of its *letters* hold their page; *final* counts, by reason, those that run only when asked for.
     """
     if not letters:
         return []
-    shown, unasked = shlex.quote(path), sum(final.values())
+    unasked = sum(final.values())
     ended = counted(letters, "request ended as a dead letter", "requests ended as dead letters")
-    asking = " ".join(f"--reason {reason}" for reason, count in sorted(final.items()) if count)
-    only_asked = f"when asked for: scrapy replay {asking} {shown}"
+    reasons = sorted(reason for reason, count in final.items() if count)
+    only_asked = f"when asked for: {command(path, reasons=reasons)}"
     if unasked == letters:
         return [
             f"{ended}, as the answer was final. {'It runs' if letters == 1 else 'They run'} again only {only_asked}"
         ]
     which = f"{letters - unasked} of these" if unasked else "it" if letters == 1 else "them"
-    lines = [f"To send {which} again: scrapy replay {shown}"]
+    lines = [f"To send {which} again: {command(path)}"]
     if stored:
         kept = counted(stored, "of these has its page with it", "of these have their page with them")
-        offline = f"{kept}: to run a fixed callback there and send nothing: scrapy replay --offline {shown}"
+        offline = f"{kept}: to run a fixed callback there and send nothing: {command(path, offline=True)}"
         # Where all have their page, nobody need pay for it once more.
         lines.insert(0 if stored == letters - unasked else 1, offline)
     lines[0] = f"{ended}. {lines[0]}"
@@ -188,13 +259,14 @@ def stats_of(counts: Counts) -> dict[str, Any]:
         "retry_ratio": round(counts.retry_ratio, 4),
         "retry_demand_ratio": round(counts.retry_demand_ratio, 4),
         "valid_count": counts.valid,
-        "valid_ratio": round(counts.valid_ratio, 4),
         "outcome_count/ok": counts.valid,
         "bytes/ok": counts.bytes_ok,
         "wasted_bytes": counts.bytes_bad,
         "budget/denied_count": counts.denied,
         "deadletter/written_count": counts.letters,
     }
+    if counts.judged:
+        found["valid_ratio"] = round(counts.valid_ratio, 4)
     for (class_, reason, _), count in (counts.reasons or {}).items():
         for key in (f"outcome_count/{class_}", f"outcome_reason_count/{class_}/{reason}"):
             found[key] = found.get(key, 0) + count

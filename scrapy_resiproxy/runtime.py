@@ -134,7 +134,9 @@ class Runtime:
                     give_up=self.config.guard.target_give_up,
                 )
             except ValueError as error:
-                raise SettingError(f"RESIPROXY_PROXY: {error}") from None
+                # Of a vendor or a country the error names the setting itself.
+                named = "" if str(error).startswith("RESIPROXY_") else "RESIPROXY_PROXY: "
+                raise SettingError(f"{named}{error}") from None
             _check_countries(self.pool, self.config)
             self.endpoint = None if self.pool.is_list else self.pool.endpoint
             self.layout = LayoutWatch()

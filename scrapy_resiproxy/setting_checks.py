@@ -9,9 +9,11 @@ import logging
 import math
 import os
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from w3lib.url import safe_url_string
@@ -24,36 +26,39 @@ if TYPE_CHECKING:
     Check = Callable[[Any], Any]
 
 
-def number(low: float, high: float = math.inf, *, none: bool = False) -> Check:
+MOST: Final = 10**19
+"""No number is larger: infinity and what overflows is no span of time and no count."""
+
+
+def number(low: float, high: float = MOST, *, none: bool = False) -> Check:
     """A check for a float in [low, high]."""
     return _ranged(float, "a number", low, high, none=none)
 
 
-def whole(low: float, high: float = math.inf, *, none: bool = False) -> Check:
+def whole(low: float, high: float = MOST, *, none: bool = False) -> Check:
     """A check for an integer in [low, high]."""
-    return _ranged(int, "a whole number", low, high, none=none)
+    return _ranged(_integer, "a whole number", low, high, none=none)
 
 
-def _ranged(kind: type[float], what: str, low: float, high: float, *, none: bool) -> Check:
-    bounds = (
-        what
-        if low == -math.inf
-        else f"{what} of {low:g} or more"
-        if high == math.inf
-        else f"{what} from {low:g} to {high:g}"
-    )
-    allowed = f"{bounds}, or None" if none else bounds
+def _integer(value: Any) -> int:
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError
+    return int(value)
+
+
+def _ranged(kind: Callable[[Any], float], what: str, low: float, high: float, *, none: bool) -> Check:
+    from_to = f"{what} from {low:g} to {high:g}"
+    bounds = what if low == -math.inf else f"{what} of {low:g} or more" if high >= MOST else from_to
 
     def check(value: Any) -> Any:
-        if none and (value is None or value in {"", "None"}):
+        if none and (value is None or (isinstance(value, str) and value in {"", "None"})):
             return None
-        try:
-            result = kind(value)
-            exact = not isinstance(value, bool) and (kind is float or float(value) == result)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(allowed) from None
-        if not exact or not low <= result <= high:
-            raise ValueError(allowed)
+        result = math.nan
+        with suppress(TypeError, ValueError, OverflowError):
+            result = math.nan if isinstance(value, bool) else kind(value)
+        if not low <= result <= high:
+            said = from_to if result > high else bounds
+            raise ValueError(f"{said}, or None" if none else said)
         return result
 
     return check
@@ -88,13 +93,39 @@ def one_of(*words: str) -> Check:
     return check
 
 
+def is_text(value: Any) -> bool:
+    """Whether *value* is a string that says something, and can be shown on one line."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
 def text(value: Any) -> str | None:
-    if value is None or (isinstance(value, (str, Path)) and str(value)):
-        return None if value is None else str(value)
-    raise ValueError("a non-empty string, or None")
+    """A string, or None; on the command line (``-s NAME=None``) too."""
+    value = str(value) if isinstance(value, Path) else value
+    if value is None or value == "None":
+        return None
+    if not is_text(value):
+        raise ValueError("a non-empty, printable string, or None")
+    return str(value)
 
 
-def names(value: Any) -> tuple[Any, ...]:
+def path(value: Any) -> str:
+    """The path of a file."""
+    found = None if value is None else str(value) if isinstance(value, (str, Path)) else ""
+    if not is_text(found):
+        raise ValueError("a path")
+    return str(found)
+
+
+def url_path(value: Any) -> str | None:
+    """What a request line may hold as its target, or None."""
+    if value is None or value == "None":
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError("a path that begins with '/', in ASCII and without spaces, or None")
+    return value
+
+
+def many(value: Any) -> tuple[Any, ...]:
     """A list, or a comma-separated string (``-s NAME=a,b``)."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
@@ -103,15 +134,64 @@ def names(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def names(value: Any) -> tuple[str, ...]:
+    """A list of strings."""
+    return _all_of(value, is_text, "a list of names")
+
+
+def dotted_names(value: Any) -> tuple[str, ...]:
+    """A list of such names as Python's modules and classes have."""
+    return _all_of(value, _is_dotted, "a list of dotted names, such as 'package.ErrorClass'")
+
+
+def exceptions(value: Any) -> tuple[Any, ...]:
+    """A list of exceptions, each by its dotted name or as a class."""
+    return _all_of(value, _is_exception, "a list of dotted names or exception classes")
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of strings. They may hold commas, so no string stands for a list; an empty one would be everywhere."""
+    allowed = "a list of texts that are not empty"
+    if isinstance(value, str):
+        raise ValueError(allowed)  # noqa: TRY004
+    return _all_of(() if value is None else value, lambda each: isinstance(each, str) and bool(each.strip()), allowed)
+
+
+def _all_of(value: Any, fits: Callable[[Any], bool], allowed: str) -> tuple[Any, ...]:
+    with suppress(ValueError):
+        found = many(value)
+        if all(map(fits, found)):
+            return found
+    raise ValueError(allowed)
+
+
+def _is_dotted(value: Any) -> bool:
+    return isinstance(value, str) and all(part.isidentifier() for part in value.split("."))
+
+
+def _is_exception(value: Any) -> bool:
+    return _is_dotted(value) or (isinstance(value, type) and issubclass(value, BaseException))
+
+
+status: Final = whole(100, 999)
+"""The check for one HTTP status; some servers use such as no standard knows."""
+
+
 def codes(value: Any) -> tuple[int, ...]:
     try:
-        return tuple(int(code) for code in names(value))
-    except (TypeError, ValueError):
-        raise ValueError("a list of HTTP status codes") from None
+        return tuple(status(code) for code in many(value))
+    except ValueError:
+        raise ValueError("a list of HTTP status codes, each from 100 to 999") from None
 
 
 def paths(value: Any) -> tuple[str, ...]:
-    return () if not value else (str(value),) if isinstance(value, (str, Path)) else names(value)
+    """The path of a file, or a list of them."""
+    if value is None or value == "":
+        return ()
+    try:
+        return tuple(path(each) for each in ([value] if isinstance(value, (str, Path)) else many(value)))
+    except ValueError:
+        raise ValueError("a path, or a list of paths") from None
 
 
 def mapping(value: Any) -> dict[Any, Any]:
@@ -121,17 +201,17 @@ def mapping(value: Any) -> dict[Any, Any]:
             value = json.loads(value)
         except ValueError:
             value = None
-    if value is None or not hasattr(value, "items"):
-        raise ValueError("a dict")
-    return dict(value.items())
+    if not isinstance(value, Mapping):
+        raise ValueError("a dict")  # noqa: TRY004
+    return dict(value)
 
 
 def status_classes(value: Any) -> dict[int, OutcomeClass]:
     try:
-        return {int(code): OutcomeClass(word) for code, word in mapping(value).items()}
-    except (TypeError, ValueError):
+        return {status(code): OutcomeClass(word) for code, word in mapping(value).items()}
+    except ValueError:
         words = ", ".join(repr(word.value) for word in OutcomeClass)
-        raise ValueError(f"a dict of HTTP status to one of {words}") from None
+        raise ValueError(f"a dict of HTTP status (100 to 999) to one of {words}") from None
 
 
 HOST = "a host name or an IP address, without scheme, port and path, or '*' for every other host"

@@ -169,7 +169,7 @@ class Config:
     targets: Mapping[str, TargetSettings] = field(default_factory=dict)
     """By host name; ``*`` is for every host that has no entry."""
     adopted: tuple[str, ...] = ()
-    """What was taken over from Scrapy's settings, one line each, for the log."""
+    """What was taken over from Scrapy's settings, each with its value, for one line in the log."""
     unknown: tuple[str, ...] = ()
     """Names that begin RESIPROXY_ and are no setting of ours, with the nearest that is."""
     user_set: frozenset[str] = frozenset()

@@ -7,25 +7,29 @@ and an entry in the reference (a test compares the three).
 from __future__ import annotations
 
 import difflib
-import math
 import os
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scrapy_resiproxy.adopted_settings import adopt_attempts, adopted_retries, retry_settings, scrapys
 from scrapy_resiproxy.redact import redact_text
 from scrapy_resiproxy.setting_checks import (
     codes,
+    dotted_names,
     flag,
     host,
-    log_level,
     mapping,
     names,
     number,
     one_of,
+    path,
     paths,
     proxies,
     status_classes,
     text,
+    texts,
+    url_path,
     whole,
 )
 from scrapy_resiproxy.settings import (
@@ -43,8 +47,6 @@ from scrapy_resiproxy.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import BaseSettings
 
     from scrapy_resiproxy.setting_checks import Check
@@ -54,14 +56,13 @@ _G = TypeVar("_G")
 PROXY_ENVIRONMENT = "RESIPROXY_PROXY"
 """The environment variable that stands in for the setting of the same name."""
 
-
-RATIO, SECONDS = number(0, 1), number(0)
+SECONDS = number(0)
 CHECKS: dict[str, Check] = {
     "enabled": flag,
     "mode": one_of("enforce", "observe"),
     "max_attempts": whole(1),
     "status_classes": status_classes,
-    "transient_exceptions": names,
+    "transient_exceptions": dotted_names,
     "price_per_gb": number(0, none=True),
     "proxy": proxies,
     "provider": text,
@@ -98,7 +99,7 @@ CHECKS: dict[str, Check] = {
     "circuit_recovery": SECONDS,
     "target_give_up": SECONDS,
     "deadletter_enabled": flag,
-    "deadletter_file": text,
+    "deadletter_file": path,
     "deadletter_exclude_http_codes": codes,
     "deadletter_response_bytes": whole(0),
     "deadletter_redact": names,
@@ -109,7 +110,7 @@ CHECKS: dict[str, Check] = {
     "tunnel_enabled": flag,
     "tunnel_idle_timeout": number(0.1, none=True),
     "tunnel_ping_interval": number(0.01, none=True),
-    "tunnel_ping_path": text,
+    "tunnel_ping_path": url_path,
     "tunnel_ping_method": one_of("HEAD", "GET"),
     "tunnel_connect_timeout": number(0.1),
     "tunnel_max": whole(1),
@@ -118,6 +119,17 @@ CHECKS: dict[str, Check] = {
 }
 OTHER_NAMES = frozenset({"targets", "tunnel_fallback_handler"})
 """Settings that are read elsewhere: TARGETS below, the fallback handler by the tunnel's download handler."""
+
+
+ENABLED = PREFIX + "ENABLED"
+
+
+def is_on(settings: BaseSettings, name: str) -> bool:
+    """Whether the setting *name* is on; a value that cannot be read is, so that our parts are there to refuse it."""
+    try:
+        return flag(settings.get(name, True))
+    except ValueError:
+        return True
 
 
 def read(settings: BaseSettings) -> Config:
@@ -131,19 +143,22 @@ def read(settings: BaseSettings) -> Config:
     user_set = frozenset(given)
     if "proxy" not in given and os.environ.get(PROXY_ENVIRONMENT):
         given["proxy"] = os.environ[PROXY_ENVIRONMENT]
-    given.setdefault("sessions_per_target", settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or 8)
-    adopted = _adopt_attempts(settings, given)
+    if "sessions_per_target" not in given:
+        given["sessions_per_target"] = scrapys(settings, "CONCURRENT_REQUESTS_PER_DOMAIN", whole(0)) or 8
+    adopted = adopt_attempts(settings, given)
     guard = _group(GuardSettings, given)
+    general = retry_settings(_group(GeneralSettings, given), settings)
+    logstats_interval = scrapys(settings, "LOGSTATS_INTERVAL", number(0, none=True)) or 0.0
     config = Config(
-        general=_scrapy_retry_settings(_group(GeneralSettings, given), settings),
+        general=general,
         guard=guard,
         sessions=_group(SessionSettings, given),
         waiting=_group(WaitingSettings, given),
         deadletters=_group(DeadLetterSettings, given),
-        report=replace(_group(ReportSettings, given), logstats_interval=settings.getfloat("LOGSTATS_INTERVAL")),
+        report=replace(_group(ReportSettings, given), logstats_interval=logstats_interval),
         tunnel=_group(TunnelSettings, given),
         targets=_targets({} if given.get("targets") is None else given["targets"], guard),
-        adopted=adopted,
+        adopted=(*adopted, *adopted_retries(settings, general)),
         unknown=_unknown(given),
         user_set=user_set,
     )
@@ -169,36 +184,6 @@ def checked(name: str, value: Any, shown: str | None = None, check: Check | None
         raise SettingError(f"{shown or PREFIX + name.upper()} is {said}; it must be {error}.") from None
 
 
-def _adopt_attempts(settings: BaseSettings, given: dict[str, Any]) -> tuple[str, ...]:
-    """RETRY_TIMES counts where a project set it and MAX_ATTEMPTS was left alone."""
-    if "max_attempts" in given or (settings.getpriority("RETRY_TIMES") or 0) <= 0:
-        return ()
-    times = _scrapys(settings, "RETRY_TIMES", whole(0))
-    given["max_attempts"] = times + 1
-    return (f"RETRY_TIMES={times} (at most {times + 1} attempts)",)
-
-
-def _scrapys(settings: BaseSettings, name: str, check: Check, default: Any = None) -> Any:
-    """Scrapy's own setting *name*, as the code wants it; *default* where this version of Scrapy has no such setting."""
-    value = settings.get(name, default)
-    try:
-        return check(value)
-    except ValueError as error:
-        raise SettingError(f"{name} is {value!r:.80}; it must be {error}.") from None
-
-
-def _scrapy_retry_settings(general: GeneralSettings, settings: BaseSettings) -> GeneralSettings:
-    return replace(
-        general,
-        retry_enabled=_scrapys(settings, "RETRY_ENABLED", flag),
-        retry_http_codes=_scrapys(settings, "RETRY_HTTP_CODES", codes),
-        retry_exceptions=_scrapys(settings, "RETRY_EXCEPTIONS", names),
-        retry_priority_adjust=_scrapys(settings, "RETRY_PRIORITY_ADJUST", whole(-math.inf)),
-        retry_give_up_log_level=_scrapys(settings, "RETRY_GIVE_UP_LOG_LEVEL", log_level, "ERROR"),
-        download_timeout=_scrapys(settings, "DOWNLOAD_TIMEOUT", number(0)),
-    )
-
-
 def _targets(value: Any, guard: GuardSettings) -> dict[str, TargetSettings]:
     name = PREFIX + "TARGETS"
     try:
@@ -218,29 +203,36 @@ def _targets(value: Any, guard: GuardSettings) -> dict[str, TargetSettings]:
     return found
 
 
-GUARD_NAMES = frozenset(entry.name for entry in fields(GuardSettings))
-TARGET_KEYS = frozenset({"validator", "markers", "status_classes", "proxy", "country", "group"})
+GUARD_NAMES = frozenset(entry.name for entry in fields(GuardSettings) if "global" not in entry.name)
+"""Those of a guard's settings that can differ from target to target."""
+TARGET_CHECKS: dict[str, Check] = {
+    "markers": texts,
+    "status_classes": lambda value: {} if value is None else status_classes(value),
+    "country": text,
+    "group": text,
+}
+TARGET_KEYS = frozenset({"validator", "proxy", *TARGET_CHECKS})
 
 
 def _target(shown: str, entry: Any, guard: GuardSettings) -> TargetSettings:
-    if not hasattr(entry, "items"):
+    if not isinstance(entry, Mapping):
         raise SettingError(f"{shown} is {entry!r:.80}; it must be a dict.")
     wrong = [key for key in entry if key not in TARGET_KEYS | GUARD_NAMES]
     if wrong:
         allowed = ", ".join(sorted(TARGET_KEYS)) + " or a guard's setting in lower case (budget_ratio …)"
-        raise SettingError(f"{shown} has the key {wrong[0]!r}; allowed are {allowed}.")
+        raise SettingError(f"{shown} has the key {wrong[0]!r:.80}; allowed are {allowed}.")
     if entry.get("proxy") is not None:
         raise SettingError(f"{shown}['proxy'] can only be None (go direct); RESIPROXY_PROXY sets the proxy.")
-    overrides = {key: checked(key, value, f"{shown}[{key!r}]") for key, value in entry.items() if key in GUARD_NAMES}
-    return TargetSettings(
-        validator=entry.get("validator"),
-        markers=tuple(str(marker) for marker in names(entry.get("markers") or ())),
-        status_classes=checked("status_classes", entry.get("status_classes") or {}, f"{shown}['status_classes']"),
-        direct="proxy" in entry,
-        country=checked("country", entry.get("country"), f"{shown}['country']"),
-        group=checked("group", entry.get("group"), f"{shown}['group']", text),
-        guard=replace(guard, **overrides) if overrides else None,
-    )
+    values = {
+        key: checked(key, value, f"{shown}[{key!r}]", TARGET_CHECKS.get(key))
+        for key, value in entry.items()
+        if key in TARGET_CHECKS or key in GUARD_NAMES
+    }
+    overrides = {key: values.pop(key) for key in GUARD_NAMES & values.keys()}
+    own = replace(guard, **overrides) if overrides else None
+    if own is not None and {"circuit_cooldown", "circuit_cooldown_max"} & overrides.keys():
+        _check_cooldown(own, f"{shown}['circuit_cooldown']")
+    return TargetSettings(validator=entry.get("validator"), direct="proxy" in entry, guard=own, **values)
 
 
 def _unknown(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -254,14 +246,25 @@ def _unknown(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_together(config: Config) -> None:
-    guard = config.guard
-    if guard.circuit_cooldown > guard.circuit_cooldown_max:
-        raise SettingError(
-            f"RESIPROXY_CIRCUIT_COOLDOWN is {guard.circuit_cooldown:g}; it must not be more than "
-            f"RESIPROXY_CIRCUIT_COOLDOWN_MAX, {guard.circuit_cooldown_max:g}."
-        )
+    _check_cooldown(config.guard, "RESIPROXY_CIRCUIT_COOLDOWN")
     if config.sessions.provider and config.sessions.proxy is None:
         raise SettingError(
-            f"RESIPROXY_PROVIDER is {config.sessions.provider!r}; it needs RESIPROXY_PROXY, the URL of the "
+            f"RESIPROXY_PROVIDER is {config.sessions.provider!r:.80}; it needs RESIPROXY_PROXY, the URL of the "
             "vendor's dashboard."
+        )
+    interval, timeout = config.tunnel.tunnel_ping_interval, config.tunnel.tunnel_idle_timeout
+    if interval is not None and timeout is not None and interval >= timeout:
+        raise SettingError(
+            f"RESIPROXY_TUNNEL_PING_INTERVAL is {interval:g}; it must be less than RESIPROXY_TUNNEL_IDLE_TIMEOUT, "
+            f"{timeout:g}: a tunnel is closed by then."
+        )
+
+
+def _check_cooldown(guard: GuardSettings, shown: str) -> None:
+    """*shown* names the cooldown, whose maximum is beside it or above."""
+    if guard.circuit_cooldown > guard.circuit_cooldown_max:
+        raise SettingError(
+            f"{shown} is {guard.circuit_cooldown:g}; it must not be more than "
+            f"{'circuit_cooldown_max' if '[' in shown else 'RESIPROXY_CIRCUIT_COOLDOWN_MAX'}, "
+            f"{guard.circuit_cooldown_max:g}."
         )

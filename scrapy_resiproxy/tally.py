@@ -18,7 +18,8 @@ class Counts:
     each is kept for none: see :class:`AllCounts`.
 
     ``requests`` are attempts that left for the wire, ``firsts`` those that were no retry, ``asked`` the retries
-    that were wanted (granted, denied or given up for lack of budget), bytes are response bodies as they came.
+    that were wanted (granted, denied or given up for lack of budget), ``opened`` how often the circuit was, ``retired``
+    the sessions that a failure there has ended, bytes are response bodies as they came.
     """
 
     __slots__ = ("bytes_ok", "firsts", "fresh", "valid")
@@ -29,9 +30,12 @@ class Counts:
     failed: int = 0
     bytes_bad: int = 0
     letters: int = 0
+    opened: int = 0
+    retired: int = 0
     fresh_refused: int = 0
     reasons: dict[tuple[str, str, str], int] | None = None
     """(class, reason, blame) of failures."""
+    letter_reasons: dict[str, int] | None = None
     bytes_by_class: dict[str, int] | None = None
 
     def __init__(self) -> None:
@@ -81,10 +85,13 @@ class AllCounts(Counts):
     failed: int = 0
     bytes_bad: int = 0
     letters: int = 0
+    opened: int = 0
+    retired: int = 0
     fresh_refused: int = 0
     last_first: float = 0.0
     """When the last attempt that was no retry left, monotonic seconds; not much later, where all was well then."""
     reasons: dict[tuple[str, str, str], int] = field(default_factory=Counter)
+    letter_reasons: dict[str, int] = field(default_factory=Counter)
     bytes_by_class: dict[str, int] = field(default_factory=Counter)
 
     def judge(self, outcome: Outcome, size: int, *, fresh: bool) -> None:
@@ -104,11 +111,13 @@ class AllCounts(Counts):
         """What is left of these without those of *others*."""
         left = AllCounts(**{name: getattr(self, name) for name in NUMBERS})
         left.reasons, left.bytes_by_class = Counter(self.reasons), Counter(self.bytes_by_class)
+        left.letter_reasons = Counter(self.letter_reasons)
         for other in others:
             for name in NUMBERS:
                 setattr(left, name, getattr(left, name) - getattr(other, name))
             left.reasons -= Counter(other.reasons)
             left.bytes_by_class -= Counter(other.bytes_by_class)
+            left.letter_reasons -= Counter(other.letter_reasons)
         return left
 
 
@@ -174,6 +183,12 @@ class Tally:
         if fresh:
             total.fresh += 1
             good.fresh += 1
+
+    def wanted(self, target: str, *, denied: bool = False) -> None:
+        """Count one retry that is wanted, and perhaps *denied* by the budget."""
+        for counts in self.both(target):
+            counts.asked += 1
+            counts.denied += denied
 
     def both(self, target: str) -> tuple[AllCounts, AllCounts]:
         """The counts of all and of *target*, to be written."""

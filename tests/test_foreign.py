@@ -9,13 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
 
-from scrapy_resiproxy.components.endings import last_outcome
 from scrapy_resiproxy.components.flow import State, again, original_of, state_of, story_of, with_attempt
+from scrapy_resiproxy.components.foreign import FACTS as KEPT
 from scrapy_resiproxy.components.foreign import STATE, stamp_of
 from scrapy_resiproxy.components.offline import put_up, stored_response, take_down
+from scrapy_resiproxy.components.surfaced import last_outcome
 from scrapy_resiproxy.outcome import OutcomeClass
 
-FACTS: dict[str, Any] = {"outcome": "transient", "reason": "timeout", "evidence": "x", "session": "abcd", "worn": True}
+FACTS: dict[str, Any] = {
+    "outcome": "transient",
+    "reason": "timeout",
+    "blame": "proxy",
+    "evidence": "x",
+    "session": "abcd",
+    "worn": True,
+    "status": 502,
+    "error": "builtins.TimeoutError",
+    "wait": 2.5,
+}
 GOOD: dict[str, Any] = {
     "id": "a-1",
     "first": 1.5,
@@ -89,7 +100,8 @@ def test_a_state_of_ours_is_known() -> None:
         {**GOOD, "log": [[1.0]]},
         {**GOOD, "log": [["then", FACTS]]},
         {**GOOD, "log": [[1.0, "facts"]]},
-        *({**GOOD, "log": [[1.0, {**FACTS, key: ["x"]}]]} for key in ("outcome", "reason", "evidence", "session")),
+        *({**GOOD, "log": [[1.0, {**FACTS, key: ["x"]}]]} for key in KEPT),
+        {**GOOD, "log": [[1.0, {**FACTS, "blame": "weather"}]]},
         {**GOOD, "log": [[1.0, {**FACTS, "outcome": "bad"}]]},
         {**GOOD, "log": [[1.0, {"outcome": "rate"}]]},
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,33 +24,71 @@ def counts() -> AllCounts:
     return found
 
 
+def sickness(state: str = "failing", **known: Any) -> Sickness:
+    nothing: dict[str, Any] = dict.fromkeys(("for_seconds", "before", "next_probe", "give_up", "held", "rate"))
+    given = {**nothing, "span": 60.0, "proxied": True, "waiting": 0, **known}
+    return Sickness(target="shop.example", state=state, **given)
+
+
 def test_a_sick_target_is_told_with_why_whose_fault_what_next_and_what_to_do() -> None:
-    sick = Sickness("shop.example", "open", 90, 12, 30, 800, 5, 2.5)
+    sick = sickness("open", for_seconds=90, waiting=12, next_probe=30, give_up=800, held=5, rate=2.5)
     assert sick_line(sick, counts()) == (
-        "shop.example: open for 90 s, mostly identity/forbidden (fault of the session), 100% of fresh sessions "
-        "refused, 12 waiting, paced at 2.5/s, held 5 s, next probe in 30 s, given up in 800 s, 2.0 MB wasted; sessions "
-        "are refused: slow down, try another RESIPROXY_COUNTRY or better exits"
+        "shop.example: circuit open for 90 s; in the last 60 s 4 of 10 answers failed, mostly identity/forbidden "
+        "(fault of the session), 100% of fresh sessions refused, 2.0 MB wasted; 12 waiting, paced at 2.5/s, held 5 s, "
+        "next probe in 30 s, given up in 800 s; sessions are refused: slow down, try another RESIPROXY_COUNTRY or "
+        "better exits"
     )
 
 
+@pytest.mark.parametrize(("class_", "reason"), [("identity", "forbidden"), ("identity", "challenge")])
+def test_without_a_proxy_nothing_is_said_of_sessions_or_countries(class_: str, reason: str) -> None:
+    found = AllCounts()
+    found.judge(Outcome(OutcomeClass(class_), reason, Blame.SESSION), 0, fresh=True)
+    line = sick_line(sickness(proxied=False), found)
+    assert line == (
+        f"shop.example: failing; in the last 60 s 1 of 1 answer failed, mostly {class_}/{reason} (fault of our address)"
+        "; the site refuses us: slow down, or go through a proxy (RESIPROXY_PROXY)"
+    )
+
+
+def test_where_nothing_came_in_the_span_it_is_said_what_came_before_it() -> None:
+    before = ("transient", "unavailable", "target")
+    assert sick_line(sickness("half_open", span=600.0, before=before), Counts()) == (
+        "shop.example: circuit half open; no answer in the last 10 min, before that mostly transient/unavailable "
+        "(fault of the target); the site fails: nothing to do but wait, it is probed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("class_", "reason", "blame", "whose", "advice"),
+    [
+        ("transient", "network_down", Blame.LOCAL, "the network", "our own network fails"),
+        ("terminal", "validator_error", Blame.LOCAL, "our own code", "our own code fails"),
+        ("terminal", "dns_not_found", Blame.TARGET, "the target", "its name does not resolve: check the host"),
+        ("transient", "tls_error", Blame.TARGET, "the target", "the first line about that above says why"),
+    ],
+)
+def test_who_is_at_fault_and_what_to_do_is_said(
+    class_: str, reason: str, blame: Blame, whose: str, advice: str
+) -> None:
+    found = AllCounts()
+    found.judge(Outcome(OutcomeClass(class_), reason, blame), 0, fresh=True)
+    line = sick_line(sickness(), found)
+    assert f"mostly {class_}/{reason} (fault of {whose});" in line
+    assert advice in line
+
+
 def test_what_is_not_known_is_left_out() -> None:
-    sick = Sickness("a", "failing", None, 0, None, None, None, None)
-    assert sick_line(sick, Counts()) == "a: failing"
+    assert sick_line(sickness(), Counts()) == "shop.example: failing; no answer in the last 60 s"
 
 
 def test_a_target_that_was_given_up_is_not_said_to_be_probed() -> None:
     found = AllCounts()
     found.judge(UNAVAILABLE, 40_000, fresh=False)
-    assert sick_line(Sickness("a", "given up", 20.0, 3, None, None, None, None), found) == (
-        "a: given up, mostly transient/unavailable (fault of the target), 3 waiting; "
-        "nothing more is sent there in this run"
+    assert sick_line(sickness("given up", for_seconds=20.0, waiting=3), found) == (
+        "shop.example: given up; in the last 60 s 1 of 1 answer failed, mostly transient/unavailable (fault of the "
+        "target); 3 waiting; nothing more is sent there in this run"
     )
-
-
-def test_our_own_network_is_called_so() -> None:
-    found = AllCounts()
-    found.judge(Outcome(OutcomeClass.TRANSIENT, "network_down", Blame.LOCAL), 0, fresh=True)
-    assert "(fault of the network)" in sick_line(Sickness("a", "failing", None, 0, None, None, None, None), found)
 
 
 def test_the_table_begins_with_the_worst_and_ends_with_all() -> None:
@@ -59,6 +98,27 @@ def test_the_table_begins_with_the_worst_and_ends_with_all() -> None:
     lines = table(tally, most=5)
     assert [line.split()[0] for line in lines] == ["target", "bad.example", "good.example", "all"]
     assert "identity/forbidden" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("failures", "letters", "said"),
+    [
+        ([], {"parse_error": 3}, "terminal/parse_error"),
+        ([], {"item_error": 1, "shutdown": 9}, "terminal/item_error"),
+        ([REFUSED] * 2, {"parse_error": 3}, "terminal/parse_error"),
+        ([REFUSED] * 4, {"parse_error": 3}, "identity/forbidden"),
+        ([], {}, "-"),
+    ],
+)
+def test_a_page_that_failed_after_it_was_delivered_is_a_failure_in_the_table(
+    failures: list[Outcome], letters: dict[str, int], said: str
+) -> None:
+    tally = Tally()
+    of_target = tally.of("a.example")
+    for outcome in failures:
+        of_target.judge(outcome, 0, fresh=False)
+    of_target.letter_reasons.update(letters)
+    assert table(tally, most=5)[1].split()[-1] == said
 
 
 def test_columns_stand_below_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ import pytest
 from scrapy import Request
 from scrapy.settings import Settings
 
+from scrapy_resiproxy.adopted_settings import RETRIES
 from scrapy_resiproxy.components.flow import host_of
 from scrapy_resiproxy.outcome import OutcomeClass
 from scrapy_resiproxy.settings import Config, SettingError
-from scrapy_resiproxy.settings_reader import CHECKS, read
+from scrapy_resiproxy.settings_reader import CHECKS, GUARD_NAMES, TARGET_KEYS, read
 
 PROXY = "http://user:canary-pa55@gateway.example:7000"
 
@@ -78,11 +80,38 @@ def test_values_are_taken_as_the_command_line_gives_them(name: str, value: Any, 
         ("SESSION_COOKIES", "perhaps", "True or False"),
         ("SESSION_COOKIES", [], "True or False"),
         ("SESSION_MODE", "both", "'sticky' or 'rotate'"),
-        ("TRANSIENT_EXCEPTIONS", 5, "a list"),
-        ("DEADLETTER_EXCLUDE_HTTP_CODES", ["x"], "a list of HTTP status codes"),
-        ("DEADLETTER_FILE", "", "a non-empty string, or None"),
+        ("TRANSIENT_EXCEPTIONS", 5, "a list of dotted names"),
+        ("TRANSIENT_EXCEPTIONS", [3], "a list of dotted names"),
+        ("TRANSIENT_EXCEPTIONS", ["a b"], "a list of dotted names"),
+        ("TRANSIENT_EXCEPTIONS", [KeyError], "a list of dotted names"),
+        ("DEADLETTER_REDACT", [1], "a list of names"),
+        ("DEADLETTER_REDACT", [""], "a list of names"),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", ["x"], "a list of HTTP status codes, each from 100 to 999"),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", [99999], "a list of HTTP status codes, each from 100 to 999"),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", [404.5], "a list of HTTP status codes, each from 100 to 999"),
+        ("DEADLETTER_EXCLUDE_HTTP_CODES", [True], "a list of HTTP status codes, each from 100 to 999"),
+        ("REPLAY", [1], "a path, or a list of paths"),
+        ("REPLAY", False, "a path, or a list of paths"),
+        ("BUDGET_WAIT", math.nan, "a number of 0 or more"),
+        ("BUDGET_WAIT", math.inf, "a number from 0 to 1e+19"),
+        ("BUDGET_WAIT", "inf", "a number from 0 to 1e+19"),
+        ("MAX_ATTEMPTS", 10**400, "a whole number from 1 to 1e+19"),
+        ("MAX_ATTEMPTS", math.inf, "a whole number of 1 or more"),
+        ("PRICE_PER_GB", [], "a number of 0 or more, or None"),
+        ("TUNNEL_IDLE_TIMEOUT", {}, "a number of 0.1 or more, or None"),
+        ("TUNNEL_PING_PATH", "ping", "a path that begins with '/', in ASCII and without spaces, or None"),
+        ("TUNNEL_PING_PATH", "/a b", "a path that begins with '/', in ASCII and without spaces, or None"),
+        ("TUNNEL_PING_PATH", "", "a path that begins with '/', in ASCII and without spaces, or None"),
+        ("TUNNEL_PING_PATH", "/\r\nX: y", "a path that begins with '/', in ASCII and without spaces, or None"),
+        ("DEADLETTER_FILE", "", "a path"),
+        ("DEADLETTER_FILE", None, "a path"),
+        ("PROVIDER", " ", "a non-empty, printable string, or None"),
+        ("COUNTRY", "d\ne", "a non-empty, printable string, or None"),
+        ("TUNNEL_LEDGER", "led\0ger", "a non-empty, printable string, or None"),
         ("REPLAY_FILTER", "[", "a dict"),
-        ("STATUS_CLASSES", {404: "odd"}, "a dict of HTTP status to one of"),
+        ("REPLAY_FILTER", dict, "a dict"),
+        ("STATUS_CLASSES", {404: "odd"}, "a dict of HTTP status (100 to 999) to one of"),
+        ("STATUS_CLASSES", {99999: "rate"}, "a dict of HTTP status (100 to 999) to one of"),
         ("PROXY", 5, "a proxy URL, a template, a list of URLs or the path of a file"),
     ],
 )
@@ -93,6 +122,60 @@ def test_a_wrong_value_is_one_line_with_name_value_and_what_is_allowed(name: str
     assert line.startswith(f"RESIPROXY_{name} is ")
     assert allowed in line
     assert "\n" not in line
+
+
+JUNK: list[Any] = [
+    *(None, True, False, object, b"x", 1j, -1, 0, 0.5, 2.5, 10**9, 10**400, 1e308, math.nan, math.inf, -math.inf),
+    *("nan", "inf", "-inf", "1e999", "", " ", "x", "None", "[", "{", "a\nb", "\0", "\ud800", "/x", "%", "%(nope)s"),
+    *([], [None], [1], [""], [[]], ["a\nb"], (1,), {1}, {}, {"a": 1}, {1: 2}, {"x" * 999: None}, "x" * 999),
+]
+"""What a setting may be by mistake."""
+
+
+def is_one_line(line: str) -> bool:
+    return line.isprintable() and len(line) < 500
+
+
+def told(settings: dict[str, Any]) -> str:
+    """The one line that *settings* get; nothing where they are taken."""
+    try:
+        read(Settings(settings))
+    except SettingError as error:
+        assert is_one_line(str(error))
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", [*CHECKS, "targets"])
+def test_whatever_a_setting_is_by_mistake_is_told_in_one_line_of_that_name(name: str) -> None:
+    setting = f"RESIPROXY_{name.upper()}"
+    for value in JUNK:
+        line = told({setting: value})
+        # A maximum that is below the default of what it limits.
+        assert not line or line.startswith((setting, setting.removesuffix("_MAX") + " is 30; it must not be more"))
+
+
+@pytest.mark.parametrize("key", sorted(TARGET_KEYS | GUARD_NAMES))
+def test_whatever_a_targets_key_is_by_mistake_is_told_in_one_line_that_names_it(key: str) -> None:
+    for value in JUNK:
+        line = told({"RESIPROXY_TARGETS": {"shop.example": {key: value}}})
+        assert not line or line.startswith(f"RESIPROXY_TARGETS['shop.example']['{key.removesuffix('_max')}")
+
+
+SCRAPYS = ["RETRY_TIMES", *RETRIES, "DOWNLOAD_TIMEOUT", "LOGSTATS_INTERVAL", "CONCURRENT_REQUESTS_PER_DOMAIN"]
+
+
+@pytest.mark.parametrize("name", SCRAPYS)
+def test_whatever_a_setting_of_scrapys_is_by_mistake_is_told_in_one_line_of_that_name(name: str) -> None:
+    for value in JUNK:
+        line = told({name: value})
+        assert not line or line.startswith(f"{name} is ")
+
+
+@pytest.mark.parametrize("name", ["PROVIDER", "COUNTRY", "TUNNEL_LEDGER", "TUNNEL_PING_PATH"])
+def test_none_on_the_command_line_is_none(name: str) -> None:
+    read_back = config(**{name: "None"})
+    assert getattr(read_back.tunnel if name.startswith("TUNNEL") else read_back.sessions, name.lower()) is None
 
 
 def test_the_proxys_value_is_never_shown() -> None:
@@ -208,7 +291,12 @@ def test_retry_times_counts_where_attempts_were_not_set() -> None:
         ("RETRY_TIMES", -1, "a whole number of 0 or more"),
         ("RETRY_ENABLED", "maybe", "True or False"),
         ("RETRY_HTTP_CODES", "50x", "a list of HTTP status codes"),
-        ("RETRY_EXCEPTIONS", 5, "a list"),
+        ("RETRY_EXCEPTIONS", 5, "a list of dotted names or exception classes"),
+        ("RETRY_EXCEPTIONS", [int], "a list of dotted names or exception classes"),
+        ("LOGSTATS_INTERVAL", "often", "a number of 0 or more, or None"),
+        ("LOGSTATS_INTERVAL", -1, "a number of 0 or more, or None"),
+        ("LOGSTATS_INTERVAL", math.nan, "a number of 0 or more, or None"),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", -1, "a whole number of 0 or more"),
         ("RETRY_PRIORITY_ADJUST", "up", "a whole number"),
         ("RETRY_GIVE_UP_LOG_LEVEL", "LOUD", "one of CRITICAL, FATAL, ERROR, "),
         ("DOWNLOAD_TIMEOUT", "long", "a number of 0 or more"),
@@ -217,6 +305,30 @@ def test_retry_times_counts_where_attempts_were_not_set() -> None:
 def test_a_wrong_setting_of_scrapys_own_is_named_like_ours(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(SettingError, match=re.escape(f"{name} is {value!r}; it must be {allowed}")):
         read(Settings({name: value}))
+
+
+def test_all_that_was_adopted_from_scrapys_retry_settings_is_named() -> None:
+    settings = {
+        "RETRY_TIMES": 2,
+        "RETRY_ENABLED": False,
+        "RETRY_HTTP_CODES": "500,418",
+        "RETRY_EXCEPTIONS": [OSError, "a.Error"],
+        "RETRY_PRIORITY_ADJUST": 3,
+        "RETRY_GIVE_UP_LOG_LEVEL": "INFO",
+    }
+    assert read(Settings(settings)).adopted == (
+        "RETRY_TIMES=2 (at most 3 attempts)",
+        "RETRY_ENABLED=False",
+        "RETRY_HTTP_CODES=[500, 418]",
+        "RETRY_EXCEPTIONS=[OSError, a.Error]",
+        "RETRY_PRIORITY_ADJUST=3",
+        "RETRY_GIVE_UP_LOG_LEVEL=INFO",
+    )
+    assert read(Settings()).adopted == ()
+
+
+def test_to_wait_without_end_is_a_thing_that_scrapy_can_do() -> None:
+    assert read(Settings({"DOWNLOAD_TIMEOUT": math.inf})).general.download_timeout == math.inf
 
 
 def test_an_unknown_name_is_told_with_the_nearest_that_is_known() -> None:
@@ -233,8 +345,25 @@ def test_an_unknown_name_is_told_with_the_nearest_that_is_known() -> None:
         ({"a.example": {"validater": 1}}, "has the key 'validater'"),
         ({"a.example": {"proxy": "http://x:1"}}, "can only be None"),
         ({"a.example": {"budget_ratio": -1}}, "['budget_ratio'] is -1; it must be a number from 0 to 10"),
-        ({"a.example": {"country": 5}}, "['country'] is 5; it must be a non-empty string, or None"),
-        ({"a.example": {"group": ["shop"]}}, "['group'] is ['shop']; it must be a non-empty string, or None"),
+        ({"a.example": {"country": 5}}, "['country'] is 5; it must be a non-empty, printable string, or None"),
+        (
+            {"a.example": {"group": ["shop"]}},
+            "['group'] is ['shop']; it must be a non-empty, printable string, or None",
+        ),
+        ({"a.example": {"markers": 5}}, "['markers'] is 5; it must be a list of texts that are not empty"),
+        ({"a.example": {"markers": "a, b"}}, "['markers'] is 'a, b'; it must be a list of texts that are not empty"),
+        ({"a.example": {"markers": [""]}}, "['markers'] is ['']; it must be a list of texts that are not empty"),
+        ({"a.example": {"status_classes": {1: "ok"}}}, "['status_classes'] is {1: 'ok'}; it must be a dict of HTTP"),
+        ({"a.example": {"status_classes": False}}, "['status_classes'] is False; it must be a dict of HTTP status"),
+        ({"a.example": {"budget_global_ratio": 1}}, "has the key 'budget_global_ratio'; allowed are"),
+        (
+            {"a.example": {"circuit_cooldown": 700}},
+            "['circuit_cooldown'] is 700; it must not be more than circuit_cooldown_max, 600.",
+        ),
+        (
+            {"a.example": {"circuit_cooldown_max": 20}},
+            "['circuit_cooldown'] is 30; it must not be more than circuit_cooldown_max, 20.",
+        ),
         ({"a.example": {}, "A.EXAMPLE.": {}}, "['A.EXAMPLE.']: a.example has an entry already, by another spelling."),
     ],
 )
@@ -310,6 +439,10 @@ def test_targets_are_found_by_host_then_by_star() -> None:
     ("settings", "said"),
     [
         ({"CIRCUIT_COOLDOWN": 700}, "RESIPROXY_CIRCUIT_COOLDOWN is 700; it must not be more than"),
+        (
+            {"TUNNEL_PING_INTERVAL": 10, "TUNNEL_IDLE_TIMEOUT": 10},
+            "RESIPROXY_TUNNEL_PING_INTERVAL is 10; it must be less than RESIPROXY_TUNNEL_IDLE_TIMEOUT, 10",
+        ),
         ({"PROVIDER": "oxylabs"}, "RESIPROXY_PROVIDER is 'oxylabs'; it needs RESIPROXY_PROXY"),
     ],
 )

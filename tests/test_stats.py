@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
+from scrapy_resiproxy import signals
 from scrapy_resiproxy.components.extension import ResiproxyExtension
 from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
+from scrapy_resiproxy.schedule.waiting import Waiting
 from scrapy_resiproxy.sessions.pool import Lease
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
 
@@ -17,8 +23,10 @@ REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
 class Crawl:
     """An extension, its tally and its crawler's stats."""
 
-    def __init__(self, most: int) -> None:
-        self.crawler = get_crawler(settings_dict={"RESIPROXY_STATS_MAX_TARGETS": most, "LOG_ENABLED": False})
+    def __init__(self, most: int, **more: Any) -> None:
+        settings = {"RESIPROXY_STATS_MAX_TARGETS": most, "LOG_ENABLED": False, **more}
+        self.crawler = get_crawler(Spider, settings)
+        self.crawler.spider = Spider.from_crawler(self.crawler, name="shop")
         self.extension = ResiproxyExtension.from_crawler(self.crawler)
 
     def answer(self, target: str, outcome: Outcome, times: int = 1) -> None:
@@ -80,3 +88,26 @@ def test_sessions_that_are_over_are_taken_down_at_every_turn_whether_anything_is
     now = lease.session.expires_at
     extension.turn()
     assert closed == [lease.session.alias]
+
+
+def test_a_target_has_the_same_tails_as_the_crawl(tmp_path: Path) -> None:
+    feed = str(tmp_path / "letters.jsonl")
+    crawl = Crawl(2, RESIPROXY_PROXY="http://u-{session}:p@127.0.0.1:1", RESIPROXY_DEADLETTER_FILE=feed)
+    runtime = crawl.extension.runtime
+    send = crawl.crawler.signals.send_catch_log
+    for number, target in enumerate(("a", "b", "c")):
+        crawl.answer(target, REFUSED, times=4 - number)
+        for _ in range(number + 1):
+            send(signals.circuit_opened, target=target)
+            send(signals.session_retired, target=target, session="x", reason="forbidden")
+            runtime.room.park(Waiting(f"{target}{_}", object(), target, 5.0, "backoff", 1))
+            crawl.extension.crawl.office.bury(Request(f"http://{target}/"), "terminal", target=target)
+    send(signals.circuit_opened, target=runtime.endpoint)
+    runtime.room.remove("b0")
+    stats = crawl.published()
+    for tail in ("circuit/opened_count", "session/retired_count", "waiting/parked_count"):
+        assert [stats[f"targets/{target}/{tail}"] for target in ("a", "b", "other")] == [1, 2, 3]
+    counted = [stats[f"targets/{target}/deadletter/reason_count/terminal"] for target in ("a", "b", "other")]
+    assert counted == [1, 2, 3]
+    assert [stats[f"targets/{target}/waiting/max"] for target in ("a", "b")] == [1, 2]
+    assert "targets/other/waiting/max" not in stats

@@ -21,6 +21,7 @@ REASONS: Final[dict[OutcomeClass, tuple[str, ...]]] = {
         "dns_failed",
         "dns_not_found",
         "download_failed",
+        "held",
         "listed_exception",
         "listed_status",
         "local_limit",
@@ -42,6 +43,7 @@ REASONS: Final[dict[OutcomeClass, tuple[str, ...]]] = {
         "validator_transient",
     ),
     OutcomeClass.RATE: (
+        "paced",
         "proxy_concurrency",
         "proxy_rate",
         "rate_limit_page",
@@ -56,6 +58,7 @@ REASONS: Final[dict[OutcomeClass, tuple[str, ...]]] = {
         "challenge",
         "forbidden",
         "marker",
+        "no_session",
         "odd_status",
         "proxy_banned",
         "proxy_session_lost",
@@ -82,6 +85,7 @@ REASONS: Final[dict[OutcomeClass, tuple[str, ...]]] = {
         "proxy_config",
         "proxy_policy",
         "proxy_quota",
+        "proxy_refused",
         "status_class",
         "too_large",
         "too_many_redirects",
@@ -89,7 +93,9 @@ REASONS: Final[dict[OutcomeClass, tuple[str, ...]]] = {
         "validator_terminal",
     ),
 }
-"""Every reason, by class. A user's own words go to the evidence."""
+"""Every reason, by class. A user's own words go to the evidence. Those of requests that were never sent are ``held``,
+``paced``, ``no_session`` and ``proxy_refused``.
+"""
 
 transient = partial(Outcome, OutcomeClass.TRANSIENT)
 rate = partial(Outcome, OutcomeClass.RATE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
+from scrapy_resiproxy.commands.paths import feed_files, not_a_feed, show_problems, unreadable
 from scrapy_resiproxy.deadletter.compact import compact
 from scrapy_resiproxy.deadletter.index import Entry, Index, index
 from scrapy_resiproxy.deadletter.lock import LockedError
@@ -95,7 +95,7 @@ class Command(ScrapyCommand):
                 print(letter["request"]["url"])
             return
         if found.problems and not found.entries and not found.marks:
-            raise UsageError(f"no dead letter in it; {found.problems[0]}", print_help=False)
+            raise not_a_feed(found.problems)
         show_problems(found.problems, print)
         if opts.list:
             for entry, letter in _letters(entries):

@@ -35,8 +35,13 @@ def unreadable(error: OSError) -> UsageError:
 
 
 def show_problems(problems: Sequence[str], say: Callable[[str], None]) -> None:
-    """The lines that were passed over, the first ones each on its own."""
+    """The lines that were skipped, the first ones each on its own."""
     for problem in problems[:PROBLEMS_SHOWN]:
-        say(f"passed over: {problem}")
+        say(f"skipped: {problem}")
     if len(problems) > PROBLEMS_SHOWN:
-        say(f"passed over: {counted(len(problems) - PROBLEMS_SHOWN, 'more line')}")
+        say(f"skipped: {counted(len(problems) - PROBLEMS_SHOWN, 'more line')}")
+
+
+def not_a_feed(problems: Sequence[str]) -> UsageError:
+    """One line where no line of the given files is a dead letter."""
+    return UsageError(f"no dead letter in it; {problems[0]}", print_help=False)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 from scrapy.utils.conf import feed_process_params_from_cli
+from scrapy.utils.project import inside_project
 
 from scrapy_resiproxy.commands.leftovers import NewLetters, dry_lines, left_lines, new_lines
-from scrapy_resiproxy.commands.paths import feed_files, show_problems, unreadable
+from scrapy_resiproxy.commands.paths import feed_files, not_a_feed, show_problems, unreadable
 from scrapy_resiproxy.commands.runs import Run, Runs
 from scrapy_resiproxy.components.feeds import overwritten
 from scrapy_resiproxy.components.rebuilding import HOOK
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 EXIT_LETTERS_REMAIN: Final = 1
 EXIT_LOCKED: Final = 3
 """Another process is replaying or compacting one of the feeds."""
+
+NO_PROJECT: Final = (
+    "this is no project, so no spider is known by its name. Change to the folder with scrapy.cfg, or run the spider's "
+    "file: scrapy runspider FILE.py -s RESIPROXY_REPLAY=PATH"
+)
 
 OPTIONS: Final = {
     "class": "only those of this class, which is transient, rate, identity or terminal",
@@ -105,6 +111,7 @@ class Command(BaseRunSpiderCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         files = feed_files(args)
+        self._check_project()
         given = _given(opts)
         now = datetime.now(UTC).timestamp()
         try:
@@ -125,6 +132,12 @@ class Command(BaseRunSpiderCommand):
         except OSError as error:
             raise unreadable(error) from None
 
+    def _check_project(self) -> None:
+        """Raise ``UsageError`` where there is no spider to be found by the name that a letter holds."""
+        assert self.crawler_process is not None
+        if not inside_project() and not self.crawler_process.spider_loader.list():
+            raise UsageError(NO_PROJECT, print_help=False)
+
     def _say(self, line: str) -> None:
         print(line, file=self._out)
 
@@ -136,6 +149,8 @@ class Command(BaseRunSpiderCommand):
         self, files: list[str], wanted: Filter, given: dict[str, Any], opts: argparse.Namespace, now: float
     ) -> None:
         selection = select(files, wanted, now=now, rebuilders=self._rebuilders())
+        if selection.problems and not selection.lines:
+            raise not_a_feed(selection.problems)
         show_problems(selection.problems, self._say)
         runs = self._runs(files, selection, wanted, given, opts)
         if opts.dry_run:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twisted.python.failure import Failure
 
+from scrapy_resiproxy.components.feeds import permit_overwriting
 from scrapy_resiproxy.components.replay import ReplaySpiderMiddleware, replay_settings
 from scrapy_resiproxy.deadletter.arguments import remember
 
@@ -87,6 +88,8 @@ class Runs:
         overrides["SPIDER_MIDDLEWARES"] = settings.getdict("SPIDER_MIDDLEWARES")
         settings.setdict(overrides, priority=PRIORITY)
         remember(crawler, run.arguments)
+        # The command has looked at them, and knows of --allow-overwrite.
+        permit_overwriting(crawler)
 
     def _ended(self, run: Run, crawler: Crawler, result: Any) -> None:
         error = _error(result)

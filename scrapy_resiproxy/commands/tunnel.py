@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from scrapy_resiproxy.commands.paths import show_problems
 from scrapy_resiproxy.commands.progress import progress
 from scrapy_resiproxy.tunnel.ledger import Row, read_rows
 from scrapy_resiproxy.tunnel.probe import Verdict, judge, open_line, trusting_context, try_both
@@ -21,9 +22,15 @@ from scrapy_resiproxy.tunnel.watch import Churn, addresses_of, connections_to
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
+WORDS: Final = {
+    "probe": ("PROXY_URL", "http://user:password@gateway.example:7000"),
+    "watch": ("HOST:PORT", "gateway.example:7000"),
+    "stats": ("FILE", "tunnels/shop.tsv"),
+}
+"""What each action takes, and an example of it."""
 DEFAULT_TARGET: Final = "https://www.example.com/"
 _BAR: Final = 60
 EXIT_INTERRUPTED: Final = 130
@@ -70,8 +77,8 @@ class Command(ScrapyCommand):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         actions: dict[str, Callable[[str, Any], int]] = {"probe": probe, "watch": watch, "stats": stats}
-        if len(args) != 2 or args[0] not in actions:
-            raise UsageError("say one of: probe PROXY_URL, watch HOST:PORT, stats FILE", print_help=False)
+        if problem := _wrong(args):
+            raise UsageError(problem, print_help=False)
         try:
             self.exitcode = actions[args[0]](args[1], opts)
         except ValueError as error:
@@ -82,6 +89,18 @@ class Command(ScrapyCommand):
         except KeyboardInterrupt:
             print()
             self.exitcode = EXIT_INTERRUPTED
+
+
+def _wrong(args: Sequence[str]) -> str | None:
+    """What is wrong with the words of the command line, which may hold a password; None where nothing is."""
+    if not args:
+        return f"say what to do: {', '.join(f'{name} {what}' for name, (what, _) in WORDS.items())}"
+    if args[0] not in WORDS:
+        return f"the first word must be one of {', '.join(WORDS)}"
+    what, example = WORDS[args[0]]
+    if len(args) == 1:
+        return f"{args[0]} needs {what}, such as {example}"
+    return f"{args[0]} takes {what} alone, and {len(args) - 1} words were given" if len(args) > 2 else None
 
 
 def probe(url: str, opts: argparse.Namespace) -> int:
@@ -146,12 +165,15 @@ def stats(path: str, opts: argparse.Namespace) -> int:
 
 
 def _span(path: Path) -> Span:
-    rows: list[Row] = []
+    rows, problems = [], []
     for found in read_rows(path):
         if isinstance(found, Row):
             rows.append(found)
         else:
-            print(f"passed over: {found}")
+            problems.append(str(found))
+    if problems and not rows:
+        raise ValueError(f"no tunnel ledger, such as RESIPROXY_TUNNEL_LEDGER names: {problems[0]}")
+    show_problems(problems, print)
     try:
         return Span.of(rows)
     except ValueError as error:

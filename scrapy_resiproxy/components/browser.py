@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from scrapy_resiproxy.exceptions import ProxyRefused
-
 if TYPE_CHECKING:
     from scrapy import Request
 
@@ -25,17 +23,15 @@ def in_browser(request: Request) -> bool:
 
 
 def has_own_proxy(request: Request) -> bool:
-    """Whether the user gave the browser a context with a proxy himself.
+    """Whether the user gave the browser a context with a proxy himself."""
+    return bool((request.meta.get(KWARGS) or {}).get("proxy"))
 
-    Raises :class:`ProxyRefused` for a context of his without one: it would go direct.
-    """
+
+def would_go_direct(request: Request) -> str | None:
+    """What is wrong with the context that the user gave the browser, in one line; None where he gave none."""
     if CONTEXT not in request.meta:
-        return bool((request.meta.get(KWARGS) or {}).get("proxy"))
-    if (request.meta.get(KWARGS) or {}).get("proxy"):
-        return True
-    raise ProxyRefused(
-        f"{CONTEXT} is set without a proxy in {KWARGS} while RESIPROXY_PROXY is set: it would go direct: {request}"
-    )
+        return None
+    return f"{CONTEXT} is set without a proxy in {KWARGS} while RESIPROXY_PROXY is set: it would go direct"
 
 
 def put_on(meta: dict[str, Any], session: Session) -> None:

@@ -6,10 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 import scrapy
-from scrapy import signals
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
-from scrapy.utils.asyncio import call_later
-from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.python import global_object_name
 
 from scrapy_resiproxy.components.middleware_order import (
@@ -20,53 +17,13 @@ from scrapy_resiproxy.components.middleware_order import (
     placed_middlewares,
     switched_on,
 )
+from scrapy_resiproxy.names import HTTPX_HANDLER
 from scrapy_resiproxy.settings import SettingError
 
 if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
-
     from scrapy_resiproxy.runtime import Runtime
 
 logger = logging.getLogger(__name__)
-
-REFUSED_REASON = "resiproxy_setting_error"
-
-
-def refuse(crawler: Crawler, line: str) -> None:
-    """Say *line* and close the spider before anything is sent; once for a crawl, whoever finds it.
-
-    ``scrapy crawl`` and ``scrapy runspider`` end with exit code 1 then.
-    """
-    if getattr(refuse, "said", None) == (id(crawler), line):
-        return
-    refuse.said = (id(crawler), line)  # type: ignore[attr-defined]
-    logger.error("scrapy_resiproxy refuses to start. %s", line)
-
-    def close(spider: Spider) -> None:  # noqa: ARG001
-        call_later(0, _close_spider, crawler)
-
-    def stopped() -> None:
-        _has_failed(crawler)
-
-    crawler.signals.connect(close, signals.spider_opened, weak=False)
-    crawler.signals.connect(stopped, signals.engine_stopped, weak=False)
-
-
-def _close_spider(crawler: Crawler) -> None:
-    deferred_from_coro(_closed(crawler))
-
-
-async def _closed(crawler: Crawler) -> None:
-    assert crawler.engine is not None
-    await crawler.engine.close_spider_async(reason=REFUSED_REASON)
-    # An engine that had not quite started does not say that it has stopped.
-    _has_failed(crawler)
-
-
-def _has_failed(crawler: Crawler) -> None:
-    """A crawler without a spider is for Scrapy one whose crawl did not come about: its commands end with code 1."""
-    crawler.spider = None
 
 
 def check_components(runtime: Runtime) -> None:
@@ -78,13 +35,16 @@ def check_components(runtime: Runtime) -> None:
     proxied = runtime.pool is not None and not runtime.observing
     check_order(settings, placed, proxied=proxied)
     if runtime.pool is not None:
-        _check_handlers(runtime)
+        _check_socks(runtime)
+        _check_httpx(runtime)
     if proxied and not switched_on(settings, placed, PROXY_SIDE):
         switch = f"{PROXY_SIDE.switch} = False" if not settings.getbool(PROXY_SIDE.switch) else "DOWNLOADER_MIDDLEWARES"
         raise SettingError(
             "RESIPROXY_PROXY needs scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware, which "
             f"{switch} switches off: without it the proxy's credentials go nowhere."
         )
+    if runtime.pool is not None:
+        _warn_of_https(runtime)
 
 
 def _check_retry_layers(placed: list[Placed]) -> None:
@@ -98,13 +58,10 @@ def _check_retry_layers(placed: list[Placed]) -> None:
 
 PROXYLESS_HTTPX_BEFORE = (2, 16)
 """Scrapy's httpx handler, the default without a reactor, ignores ``meta["proxy"]`` in versions before this one."""
-HTTPX_HANDLER = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
 
 
-def _check_handlers(runtime: Runtime) -> None:
+def _check_httpx(runtime: Runtime) -> None:
     """A handler that ignores the proxy would send everything from this machine's own address."""
-    _check_socks(runtime)
-    _check_https(runtime)
     if scrapy.version_info[:2] >= PROXYLESS_HTTPX_BEFORE:
         return
     for scheme in ("http", "https"):
@@ -132,7 +89,7 @@ def _check_socks(runtime: Runtime) -> None:
             )
 
 
-def _check_https(runtime: Runtime) -> None:
+def _warn_of_https(runtime: Runtime) -> None:
     """A warning, for http pages come through: TLS in TLS is what Scrapy's HTTP/1.1 handler cannot do."""
     if _has_proxy_of(runtime, "https:") and _carrier(runtime, "https") == "HTTP11DownloadHandler":
         logger.warning(

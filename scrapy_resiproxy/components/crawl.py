@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
-from scrapy.core.scheduler import Scheduler
 from scrapy.http import Response
 
 from scrapy_resiproxy.components.boarding import Boarding
-from scrapy_resiproxy.components.browser import has_own_proxy, in_browser
+from scrapy_resiproxy.components.browser import has_own_proxy, in_browser, would_go_direct
+from scrapy_resiproxy.components.closing import Closing
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
-from scrapy_resiproxy.components.endings import Endings, last_outcome
+from scrapy_resiproxy.components.endings import Endings
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of, strip_for_good
 from scrapy_resiproxy.components.idling import Idling
 from scrapy_resiproxy.components.judging import Judge
+from scrapy_resiproxy.components.offline import sends_nothing
+from scrapy_resiproxy.components.refusing import is_refused
 from scrapy_resiproxy.components.rescheduler import Rescheduler
+from scrapy_resiproxy.components.surfaced import last_outcome
 from scrapy_resiproxy.components.unqueued import Unqueued
 from scrapy_resiproxy.components.verdicts import Verdicts
 from scrapy_resiproxy.components.way_out import way_out
@@ -30,8 +33,7 @@ from scrapy_resiproxy.components.wire import Wire
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.runtime import Runtime
-from scrapy_resiproxy.schedule.waiting import HOLD, Waiting
-from scrapy_resiproxy.wording import counted
+from scrapy_resiproxy.schedule.waiting import HOLD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +73,11 @@ class Crawl:
         self.rescheduler.hops = self.wire.redirected
         self.unqueued = Unqueued(runtime, self._refused_by_others)
         self.rescheduler.announced = self.unqueued.announced
+        self.closing = Closing(runtime, self.office, self.rescheduler, self.wire)
         self.at_end: list[Callable[[], None]] = []
         """Called when everything has been written."""
         self._buried: WeakKeyDictionary[Response, str] = WeakKeyDictionary()
         """Answers whose failure after delivery was written down, and why."""
-        self.unsent = 0
-        """Requests that were never sent and are not kept, known at the end."""
-        self.kept = 0
-        """Requests that wait in the job for the next run, known at the end."""
         connect = runtime.crawler.signals.connect
         connect(self.spider_opened, signals.spider_opened)
         connect(self.spider_error, signals.spider_error)
@@ -98,23 +97,27 @@ class Crawl:
 
     # Before the wire ----------------------------------------------------------------------------------------
 
-    def uses_pool(self, request: Request, host: str, target: str) -> bool:
+    def uses_pool(self, request: Request, state: State, host: str, target: str) -> bool:
         """Whether *request* goes through one of our sessions: not where the user set a proxy or said direct.
 
-        Then its *target*, which may be named by the request itself, is known not to depend on our proxies.
+        Then its *target*, which may be named by the request itself, is known not to depend on our proxies. Raises what
+        surfaces a request that a browser would send direct although nobody said so.
         """
         if self.runtime.pool is None:
             return False
         if "proxy" in request.meta:
             self.runtime.direct_targets.add(target)
             return False
-        if in_browser(request) and has_own_proxy(request):
+        browser = in_browser(request)
+        if browser and has_own_proxy(request):
             return False
         if self.runtime.config.target(host).direct:
             # None keeps HttpProxyMiddleware from taking one of the environment.
             request.meta["proxy"] = None
             self.runtime.direct_targets.add(target)
             return False
+        if browser and (mistake := would_go_direct(request)) is not None:
+            raise self.endings.unusable(request, state, mistake)
         return True
 
     def lease_time(self, request: Request) -> float:
@@ -147,7 +150,7 @@ class Crawl:
         if self.rescheduler.room.get(state["id"]) is not None:
             return  # Its scheduler failed, and it waits for another try.
         if state.get("log") and not state.get("hop"):
-            self.office.bury(request, "terminal", target=target, outcome=last_outcome(state), state=state)
+            self.office.bury_one_of_many(request, "terminal", target=target, outcome=last_outcome(state), state=state)
         self.rescheduler.finish(state, target)
         self.wire.gone(state["id"])
 
@@ -160,6 +163,7 @@ class Crawl:
         else:
             self.events.cancel(flight)
         self.rescheduler.finish(flight.state, flight.target)
+        self.wire.gone(flight.state["id"])
         if flight.scheduled:
             # Its errback may send it again, and should not send our session with it. One that is awaited in place has
             # none; it may have been cancelled in the downloader's queue, from which it is sent all the same.
@@ -175,11 +179,16 @@ class Crawl:
     # After delivery -----------------------------------------------------------------------------------------
 
     def spider_opened(self) -> None:
-        for line in self.runtime.config.adopted:
-            logger.info("Adopted from Scrapy's settings: %s", line)
+        if is_refused(self.runtime.crawler):
+            return
+        if self.runtime.config.adopted:
+            logger.info("Adopted from Scrapy's settings: %s", ", ".join(self.runtime.config.adopted))
         for line in self.runtime.config.unknown:
             logger.warning("%s", line)
+        if sends_nothing(self.runtime.crawler.settings):
+            return
         self._join_tunnels()
+        self._look_at_rotation()
         if self.runtime.pool is not None and self.runtime.observing:
             logger.warning("RESIPROXY_PROXY is not used in observe mode: requests go as the project sends them.")
         else:
@@ -196,12 +205,24 @@ class Crawl:
         tunnels = tunnels_of(runtime.crawler)
         if tunnels is None:
             return
+        self.verdicts.own_tunnels = runtime.config.tunnel.tunnel_enabled
         runtime.on_session_closed.append(tunnels.close_session)
         runtime.tunnel_figures = tunnels.figures
         tunnels.is_held = lambda route: runtime.is_held(route.target)
         tunnels.has_work = lambda route: runtime.has_work(route.target, route.slot)
         tunnels.pace_of = lambda route: runtime.governor.pace(route.target)
         tunnels.pinged = self.sessions.touch
+
+    def _look_at_rotation(self) -> None:
+        """Say so where ``rotate`` cannot be had."""
+        pool = self.runtime.pool
+        if pool is not None and pool.rotates_by_connection and not self.verdicts.own_tunnels:
+            logger.warning(
+                "RESIPROXY_SESSION_MODE is 'rotate' and RESIPROXY_PROXY has no {session}: another exit needs another "
+                "connection, and the download handler for https uses its connections again. Requests to one https site "
+                "share an exit, and a refused one is not retried there. Give the URL a {session}, or use %s.",
+                TUNNEL_HANDLER,
+            )
 
     def spider_error(self, failure: Failure, response: Any) -> None:
         """A callback raised: no download can mend that, a fixed parser can."""
@@ -218,13 +239,14 @@ class Crawl:
         if self.runtime.observing or self._buried.get(response) == reason:
             return
         self._buried[response] = reason
-        story = request.meta.get(META_STORY) or {}
+        story = _story_in(request)
         self.office.bury(
             request,
             reason,
             target=self.runtime.target_of(request, host_of(request)),
             outcome=Outcome(OutcomeClass.TERMINAL, reason, Blame.LOCAL),
             state={"first": story.get("first", self.runtime.wall()), "slot": request.meta.get("download_slot")},
+            attempts=story.get("attempts"),
             response=response,
             error=error,
         )
@@ -232,64 +254,17 @@ class Crawl:
     def spider_closed(self) -> None:
         """What still waits stays in the job, or becomes a letter."""
         self.unqueued.look()
-        waiting = self.rescheduler.close()
-        waiting += [self._as_waiting(hop) for hop in self.wire.unsettled()]
-        if self.runtime.store is not None:
-            for entry in waiting:
-                if entry.reason == "hop":
-                    self.rescheduler.job.keep(entry)
-            self.kept = len(self.runtime.room) + sum(queue.left() for queue in self.runtime.queues)
-            self.rescheduler.job.close()
-        else:
-            self._bury_waiting(waiting)
+        self.closing.close()
         for finish in self.at_end:
             finish()
         self.office.close()
 
-    def _taken_back(self, request: Request) -> bool:
-        """Whether a scheduler that outlives the process (scrapy-redis …) took a request that was never sent.
 
-        The engine's scheduler can be asked since Scrapy 2.19.
-        """
-        scheduler = getattr(self.runtime.engine, "scheduler", None)
-        # isinstance() takes every class with a scheduler's methods for one of Scrapy's own.
-        if scheduler is None or Scheduler in type(scheduler).__mro__:
-            return False
-        request.meta.pop(META_STATE, None)
-        return bool(scheduler.enqueue_request(request))
-
-    def _as_waiting(self, hop: Request) -> Waiting[Request]:
-        """A redirect that never came to its page, as the request that it was."""
-        state = state_of(hop)
-        assert state is not None
-        source = self.wire.original(hop, state)
-        sent: State = {**state, "sent": max(1, state.get("sent", 0)), "hop": False}
-        target = self.runtime.target_of(source, host_of(source))
-        return Waiting(state["id"], again(source, sent), target, self.runtime.now(), "hop", sent["sent"])
-
-    def _bury_at_end(self, entry: Waiting[Request], state: State) -> None:
-        not_before = self.runtime.wall_at(entry.due) if entry.reason == "told" else None
-        outcome = last_outcome(state)
-        try:
-            self.office.bury(
-                entry.request, "shutdown", target=entry.target, outcome=outcome, state=state, not_before=not_before
-            )
-        except Exception:
-            # One that cannot be described must not cost the others their letters.
-            logger.exception("No dead letter could be written of %s", entry.request)
-
-    def _bury_waiting(self, waiting: list[Any]) -> None:
-        left = [request for queue in self.runtime.queues for request in queue.drain()]
-        hops = [request for request in left if (state_of(request) or {}).get("hop")]
-        # A released retry that was redirected is there twice: as what was released, and as its redirect.
-        entries = {entry.id: entry for entry in [*map(self._as_waiting, hops), *waiting]}
-        for entry in entries.values():
-            state = state_of(entry.request)
-            if entry.sent and state is not None:
-                self._bury_at_end(entry, state)
-            elif not self._taken_back(entry.request):
-                self.unsent += 1
-        self.unsent += sum(state_of(request) is None for request in left)
-        if self.unsent:
-            lost = counted(self.unsent, "request was never sent and is", "requests were never sent and are")
-            logger.warning("%s not kept: with JOBDIR a stopped crawl goes on where it was.", lost)
+def _story_in(request: Request) -> dict[str, Any]:
+    """What was told of *request* when it was delivered; empty where somebody has written something else there."""
+    story = request.meta.get(META_STORY)
+    if not isinstance(story, dict) or not isinstance(story.get("first"), (int, float)):
+        return {}
+    attempts = story.get("attempts")
+    told = [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []
+    return {"first": story["first"], "attempts": told}

@@ -23,7 +23,7 @@ from scrapy_resiproxy.redact import redact_text
 from scrapy_resiproxy.settings import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scrapy import Request
 
@@ -38,16 +38,6 @@ PAGE_REASONS = frozenset({"parse_error", "validator_error"})
 
 PROXYS_WORDS = ("connect:", "proxy-status:", "status:407", "x-")
 """How the evidence begins that came from an answer of the proxy itself: where it stood."""
-
-
-CLASS_WITHOUT_OUTCOME = {
-    "circuit_open": "transient",
-    "budget_exhausted": "transient",
-    "shutdown": "transient",
-    "retry_after_too_long": "rate",
-    "session_lost": "identity",
-}
-"""The class of a request that was given up before it was ever sent."""
 
 
 class DeadLetterOffice:
@@ -102,9 +92,11 @@ class DeadLetterOffice:
         not_before: float | None = None,
         status: int | None = None,
         handed_on: bool = False,
+        attempts: Sequence[dict[str, Any]] | None = None,
     ) -> bool:
         """Write the letter of *request*; whether it is on disk now.
 
+        *attempts* is its story where that is no longer in its *state*. A redirect without an answer has no *outcome*.
         *not_before* is wall-clock seconds; *status* that of a response that is not at hand. Nothing is written for a
         page that is not there, by the statuses that the project excludes, and for a *response* that is *handed_on* to a
         spider that handles its status.
@@ -121,15 +113,13 @@ class DeadLetterOffice:
         letter = make_letter(
             request=_without_ours(request, state),
             spider=self._spider(),
-            outcome_class=outcome.class_.value
-            if outcome is not None
-            else CLASS_WITHOUT_OUTCOME.get(reason, "terminal"),
+            outcome_class=(OutcomeClass.TRANSIENT if outcome is None else outcome.class_).value,
             reason=reason,
             target=target,
             key=self.runtime.key_of(request),
             now=now,
             first_seen=state.get("first", now),
-            attempts=story_of(state.get("log", [])),
+            attempts=story_of(state.get("log", ())) if attempts is None else attempts,
             error=error,
             said=_in_our_words(outcome),
             response=response,
@@ -149,10 +139,19 @@ class DeadLetterOffice:
         self._count(letter)
         for counts in self.runtime.tally.both(target):
             counts.letters += 1
+            counts.letter_reasons[reason] += 1
         self.runtime.crawler.signals.send_catch_log(
             signals.request_dead_lettered, request=request, letter=letter, spider=self._spider()
         )
         return True
+
+    def bury_one_of_many(self, request: Request, reason: str, **known: Any) -> None:
+        """The same, where others wait for theirs: one that cannot be described must not cost them their letters."""
+        try:
+            self.bury(request, reason, **known)
+        except Exception:
+            self.unwritten += 1
+            logger.exception("No dead letter could be written of %s", request)
 
     def _count(self, letter: Mapping[str, Any]) -> None:
         reason = letter["reason"]

@@ -6,14 +6,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from scrapy_resiproxy.components.flow import attempt_of, host_of, is_robots_txt, story_of, strip_for_good, with_attempt
-from scrapy_resiproxy.exceptions import (
-    BudgetExhausted,
-    CircuitOpen,
-    ProxyRefused,
-    ResiproxyError,
-    SessionLost,
-    SoftBlock,
+from scrapy_resiproxy.components.surfaced import (
+    ALWAYS_RAISED,
+    HELD,
+    error_of,
+    error_of_hold,
+    outcome_of,
+    said_by_proxy,
 )
+from scrapy_resiproxy.exceptions import ResiproxyError
 from scrapy_resiproxy.names import META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.wording import counted
@@ -32,18 +33,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ERRORS: dict[str, type[ResiproxyError]] = {
-    "budget_exhausted": BudgetExhausted,
-    "circuit_open": CircuitOpen,
-    "retry_after_too_long": CircuitOpen,
-    "session_lost": SessionLost,
-    "proxy_refused": ProxyRefused,
-}
-"""What an errback gets by dead-letter reason; SoftBlock for the rest."""
-
 SAID_ELSEWHERE = frozenset({"circuit_open", "proxy_refused", "retry_after_too_long", "terminal"})
 """Reasons without a log line for each request: a target or a proxy that is gone is said once."""
 
+HINTS = {"dns_not_found": ", the name of its host does not resolve"}
+"""Words for who does not know the outcome's reason; what is so told has no other line."""
 
 REFUSED_BY_PROXY = {
     "proxy_auth": "check user name and password",
@@ -96,7 +90,7 @@ class Endings:
 
         Raises what the errback gets in place of them, where they must not be taken for the target's answer.
         """
-        raises = decision.reason in {"session_lost", "proxy_refused"} or _is_soft(outcome, response)
+        raises = decision.reason in ALWAYS_RAISED or _is_soft(outcome, response)
         if flight.scheduled or not is_robots_txt(request):
             self.office.bury(
                 self.wire.original(request, state),
@@ -112,7 +106,7 @@ class Endings:
         self._say(request, state, outcome, decision.reason)
         self.end(request, state, flight.target, story_of(state["log"]))
         if raises:
-            raise _error(request, decision.reason, state, outcome, response) from None
+            raise error_of(request, decision.reason, state, outcome, response) from exception
         return response
 
     def _say(self, request: Request, state: State, outcome: Outcome, reason: str) -> None:
@@ -128,7 +122,8 @@ class Endings:
                 },
                 extra={"spider": self.runtime.crawler.spider},
             )
-        if reason in SAID_ELSEWHERE:
+        hint = HINTS.get(outcome.reason, "")
+        if reason in SAID_ELSEWHERE and not hint:
             return
         stats = self.runtime.crawler.stats
         if reason in {"attempts_exhausted", "identity_exhausted"}:
@@ -136,13 +131,14 @@ class Endings:
         level = request.meta.get("give_up_log_level", self.runtime.config.general.retry_give_up_log_level)
         logger.log(
             logging.getLevelName(level) if isinstance(level, str) else int(level),
-            "Gave up %(request)s after %(sent)s (%(reason)s): %(class)s/%(why)s",
+            "Gave up %(request)s after %(sent)s (%(reason)s): %(class)s/%(why)s%(hint)s",
             {
                 "request": request,
                 "sent": counted(state.get("sent", 0), "attempt"),
                 "reason": reason,
                 "class": outcome.class_.value,
                 "why": outcome.reason,
+                "hint": hint,
             },
             extra={"spider": self.runtime.crawler.spider},
         )
@@ -158,19 +154,30 @@ class Endings:
 
     def surface(self, request: Request, state: State) -> ResiproxyError:
         """The end of a request that was given up while it waited: what its errback gets."""
-        reason = state["verdict"]
+        reason, not_before = state["verdict"], state.get("not_before")
         target = self.runtime.target_of(request, host_of(request))
+        outcome = outcome_of(
+            state,
+            reason,
+            blame=Blame.PROXY if reason == "circuit_open" and self._proxy_ended(target) else None,
+            wait=None if not_before is None else max(0.0, not_before - self.runtime.wall()),
+        )
         self.office.bury(
             request,
             reason,
             target=target,
-            outcome=last_outcome(state),
+            outcome=outcome,
             state=state,
             status=state["log"][-1][1].get("status") if reason == "terminal" and state.get("log") else None,
-            not_before=state.get("not_before"),
+            not_before=not_before,
         )
         self.end(request, state, target, story_of(state.get("log", ())))
-        return _error(request, reason, state, last_outcome(state))
+        return error_of(request, reason, state, outcome)
+
+    def _proxy_ended(self, target: str) -> bool:
+        """Whether nothing is sent to *target* because of the proxy before it."""
+        runtime = self.runtime
+        return runtime.gateway_ended is not None and target not in runtime.ended_targets and runtime.has_ended(target)
 
     def target_given_up(self, request: Request, state: State, given_up: GivenUp) -> ResiproxyError:
         """The end of a request that comes when its target, or the proxy, is gone for this run."""
@@ -200,37 +207,22 @@ class Endings:
     def not_sent(self, request: Request, state: State, hold: Hold) -> ResiproxyError:
         """The end of a request that cannot wait in place, or not any longer."""
         target = self.runtime.target_of(request, host_of(request))
+        engine = self.runtime.engine
+        reason = "shutdown" if engine is None or not engine.running else HELD.get(hold.reason, "circuit_open")
+        told = reason == "retry_after_too_long"
+        outcome = outcome_of(
+            state,
+            reason,
+            blame=Blame.LOCAL if hold.reason == "outage" else None,
+            wait=max(0.0, hold.until - self.runtime.now()) if told else None,
+        )
         if not is_robots_txt(request):
-            self.office.bury(request, "circuit_open", target=target, outcome=last_outcome(state), state=state)
+            not_before = self.runtime.wall_at(hold.until) if told else None
+            self.office.bury(request, reason, target=target, outcome=outcome, state=state, not_before=not_before)
         self.end(request, state, target, story_of(state.get("log", ())))
-        return CircuitOpen(f"held ({hold.reason}) for too long to wait in place: {request}")
+        return error_of_hold(request, reason, state, outcome, hold)
 
 
 def _is_soft(outcome: Outcome, response: Response | None) -> bool:
     """Whether the page would reach a callback as data, or is the proxy's own answer."""
-    if response is None:
-        return False
-    # Whose fault it was or not, these are a proxy's words: a site that answers has a name.
-    said_by_proxy = outcome.reason.startswith("proxy_") or outcome.reason == "dns_not_found"
-    return 200 <= response.status < 300 or outcome.blame is Blame.PROXY or said_by_proxy
-
-
-def _error(
-    request: Request, reason: str, state: State, outcome: Outcome | None = None, response: Response | None = None
-) -> ResiproxyError:
-    why = f" ({outcome.class_.value}/{outcome.reason})" if outcome is not None else ""
-    return ERRORS.get(reason, SoftBlock)(
-        f"{reason}{why}: {request}",
-        outcome=outcome,
-        attempts=story_of(state.get("log", [])),
-        response=response,
-    )
-
-
-def last_outcome(state: State) -> Outcome | None:
-    """What its last attempt came to; None when it has had none."""
-    log = state.get("log")
-    if not log:
-        return None
-    _, facts = log[-1]
-    return Outcome(OutcomeClass(facts["outcome"]), facts["reason"], evidence=facts.get("evidence", ""))
+    return response is not None and (200 <= response.status < 300 or said_by_proxy(outcome))

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pydispatch import dispatcher  # type: ignore[import-untyped]
 
 from scrapy_resiproxy import signals
+from scrapy_resiproxy.components.tls_trouble import TlsTrouble
 from scrapy_resiproxy.components.unreachable import Unreachable
 from scrapy_resiproxy.outcome import OutcomeClass
+from scrapy_resiproxy.wording import lasting
 
 if TYPE_CHECKING:
+    from scrapy import Request
+
     from scrapy_resiproxy.components.flow import Flight
     from scrapy_resiproxy.components.rescheduler import Rescheduler
-    from scrapy_resiproxy.guard.governor import GuardEvent
+    from scrapy_resiproxy.guard.governor import GuardEvent, TargetView
     from scrapy_resiproxy.outcome import Outcome
     from scrapy_resiproxy.runtime import Runtime
 
@@ -28,6 +32,16 @@ SIGNALS = {
 }
 
 
+DOWN = "is down", "is still down"
+FLAKY = "fails", "still fails"
+"""Of one from which good answers came not long ago."""
+NOT_DOWN = {
+    OutcomeClass.IDENTITY: ("refuses us", "still refuses us"),
+    OutcomeClass.RATE: ("limits us", "still limits us"),
+}
+"""What a target or a proxy does whose circuit opens, and opens again, by the last outcome's class: these are up."""
+
+
 class Events:
     """The governor's events of one crawl."""
 
@@ -36,6 +50,7 @@ class Events:
         self.rescheduler = rescheduler
         self.counts: dict[str, int] = {}
         self.unreachable = Unreachable()
+        self.tls_trouble = TlsTrouble()
         self._outcome: Outcome | None = None
         """What was reported last, while its events are told."""
         self._gone: dict[str, float] = {}
@@ -55,6 +70,12 @@ class Events:
         if flight.permit is not None:
             self.runtime.tally.recalled(flight.target, retry=flight.permit.retry)
             self.cancel(flight)
+
+    def met(self, request: Request, flight: Flight, outcome: Outcome, exception: Exception) -> None:
+        """An attempt ended with *exception*, judged as *outcome*: say what only its own words tell."""
+        if flight.lease is not None:
+            self.unreachable.note(flight.lease.session.bare, request, outcome, exception)
+        self.tls_trouble.note(flight.target, request, outcome, exception)
 
     def take(self, target: str, outcome: Outcome | None = None) -> None:
         """Deal with what has happened since the last call; *target* is the one that moved last, by *outcome*."""
@@ -114,35 +135,43 @@ class Events:
     def _circuit_opened(self, event: GuardEvent) -> None:
         until = event.until if event.until is not None else self.runtime.now()
         is_proxy = event.target == self.runtime.endpoint
+        view = self.runtime.governor.view(event.target, event.now)
+        state = self._state(view, still=event.target in self._gone)
         logger.warning(
             "%(target)s %(is)s%(why)s: its circuit is open, nothing is sent %(there)s for %(wait).0f s.",
             {
                 "target": f"The proxy {event.target}" if is_proxy else event.target,
-                "is": self._state(still=event.target in self._gone),
-                "why": self._why(is_proxy=is_proxy),
+                "is": state,
+                "why": self._why(event, view if state == FLAKY[0] else None, is_proxy=is_proxy),
                 "there": "through it" if is_proxy else "there",
                 "wait": max(0.0, until - self.runtime.now()),
             },
         )
         self.rescheduler.wake_at(until)
-        give_up_at = self.runtime.governor.view(event.target, event.now).give_up_at
-        if give_up_at is not None:
-            self._gone[event.target] = give_up_at
-            self.rescheduler.wake_at(give_up_at)
+        if view.give_up_at is not None:
+            self._gone[event.target] = view.give_up_at
+            self.rescheduler.wake_at(view.give_up_at)
 
-    def _state(self, *, still: bool) -> str:
-        """What a target or a proxy does whose circuit opens. One that refuses us is up."""
-        if self._outcome is not None and self._outcome.class_ is OutcomeClass.IDENTITY:
-            return "still refuses us" if still else "refuses us"
-        return "is still down" if still else "is down"
+    def _state(self, view: TargetView, *, still: bool) -> str:
+        """What a target or a proxy does whose circuit opens."""
+        by_share = DOWN if view.down else FLAKY
+        return (by_share if self._outcome is None else NOT_DOWN.get(self._outcome.class_, by_share))[still]
 
-    def _why(self, *, is_proxy: bool) -> str:
-        """The last outcome, in brackets; nothing where no answer moved the circuit."""
+    def _why(self, event: GuardEvent, flaky: TargetView | None, *, is_proxy: bool) -> str:
+        """The last outcome in brackets, and how many answers failed where others were good; nothing where no answer
+        moved the circuit.
+        """
         if self._outcome is None:
             return ""
+        why = f"{self._outcome.class_.value}/{self._outcome.reason}"
         if is_proxy and self._outcome.reason == "proxy_unreachable" and self.unreachable.last is not None:
-            return f" ({self.unreachable.last})"
-        return f" ({self._outcome.class_.value}/{self._outcome.reason})"
+            why = self.unreachable.last
+        if flaky is None:
+            return f" ({why})"
+        if flaky.row:
+            return f" ({flaky.row} answers in a row, the last one {why})"
+        window = self.runtime.governor.settings_of(event.target).circuit_window
+        return f" ({flaky.failure_ratio:.0%} of its answers in the last {lasting(window)}, the last one {why})"
 
     def _circuit_closed(self, event: GuardEvent) -> None:
         self._gone.pop(event.target, None)

@@ -9,11 +9,15 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
-from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy import signals as our_signals
+from scrapy_resiproxy.components.alarms import Alarms
 from scrapy_resiproxy.components.crawl import Crawl
+from scrapy_resiproxy.components.refusing import is_refused, refuse
+from scrapy_resiproxy.components.replay_hint import command_of
 from scrapy_resiproxy.names import STATS_PREFIX
-from scrapy_resiproxy.report import GIVEN_UP, Sickness, cost_line, replay_lines, sick_line, stats_of, table, tunnel_line
+from scrapy_resiproxy.report import cost_line, replay_lines, stats_of, table, tunnel_line
 from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.settings_reader import ENABLED, is_on
 from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
@@ -24,10 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TABLE_ROWS = 10
-LINES_AT_MOST = 10
 INTERVAL_WITHOUT_LOGSTATS = 60.0
-SICK_SHARE = 0.2
-"""A target of whose answers so many failed since the last line gets one."""
 
 
 class ResiproxyExtension:
@@ -37,17 +38,20 @@ class ResiproxyExtension:
         self.crawl = crawl
         self.runtime = crawl.runtime
         self.settings = crawl.runtime.config.report
+        self.alarms = Alarms(crawl.runtime)
         self._loop: Any = None
-        self._seen: dict[str, tuple[int, int]] = {}
         self._published: set[str] = set()
         """The stats that were written last, without their prefix."""
-        self._warned_firsts = 0
         crawl.at_end.append(self.finish)
         connect = self.runtime.crawler.signals.connect
         connect(self.engine_started, signals.engine_started)
+        connect(self.circuit_opened, our_signals.circuit_opened)
+        connect(self.session_retired, our_signals.session_retired)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ResiproxyExtension:
+        if not is_on(crawler.settings, ENABLED):
+            raise NotConfigured
         try:
             return cls(Crawl.of(crawler))
         except SettingError as error:
@@ -62,12 +66,20 @@ class ResiproxyExtension:
         """Every LOGSTATS_INTERVAL."""
         self.publish()
         if self.settings.logstats_interval:
-            self.say_who_is_sick()
-            self.warn_of_retries()
+            self.alarms.say()
         self.runtime.governor.evict(self.runtime.now())
         if self.runtime.pool is not None:
             self.runtime.pool.evict(self.runtime.now())
             self.crawl.sessions.bury_closed()
+
+    def circuit_opened(self, target: str) -> None:
+        if target != self.runtime.endpoint:
+            for counts in self.runtime.tally.both(target):
+                counts.opened += 1
+
+    def session_retired(self, target: str) -> None:
+        for counts in self.runtime.tally.both(target):
+            counts.retired += 1
 
     # Stats --------------------------------------------------------------------------------------------------
 
@@ -108,7 +120,10 @@ class ResiproxyExtension:
         return values
 
     def _target_values(self, target: str, counts: Counts) -> dict[str, Any]:
-        values = {f"targets/{target}/{tail}": value for tail, value in stats_of(counts).items()}
+        room = self.runtime.room
+        found = {**stats_of(counts), **self._rarer(counts), "waiting/parked_count": room.parked_of(target)}
+        values = {f"targets/{target}/{tail}": value for tail, value in found.items()}
+        values[f"targets/{target}/waiting/max"] = room.most_of(target)
         values[f"circuit/state/{target}"] = self.runtime.governor.view(target, self.runtime.now()).state
         return values
 
@@ -118,57 +133,21 @@ class ResiproxyExtension:
         rest = tally.total.less(tally.targets[target] for target in shown)
         if not rest.requests:
             return {}
-        return {f"targets/other/{tail}": value for tail, value in stats_of(rest).items()}
+        room = self.runtime.room
+        parked = room.parked - sum(map(room.parked_of, shown))
+        found = {**stats_of(rest), **self._rarer(rest), "waiting/parked_count": parked}
+        return {f"targets/other/{tail}": value for tail, value in found.items()}
 
-    # Lines --------------------------------------------------------------------------------------------------
+    def _rarer(self, counts: Counts) -> dict[str, Any]:
+        """What the crawl's own stats have from elsewhere, of some targets."""
+        found: dict[str, Any] = {"circuit/opened_count": counts.opened}
+        if self.runtime.pool is not None:
+            found["session/retired_count"] = counts.retired
+        for reason, count in (counts.letter_reasons or {}).items():
+            found[f"deadletter/reason_count/{reason}"] = count
+        return found
 
-    def say_who_is_sick(self) -> None:
-        """One line for each sick target, the worst first."""
-        lines = 0
-        for target in self.runtime.tally.worst(self.settings.stats_max_targets or LINES_AT_MOST):
-            counts = self.runtime.tally.targets[target]
-            if not counts.reasons or lines == LINES_AT_MOST:
-                break
-            sickness = self._sickness(target, counts)
-            if sickness is not None:
-                logger.warning("%s", sick_line(sickness, counts), extra={"spider": self.runtime.crawler.spider})
-                lines += 1
-
-    def _sickness(self, target: str, counts: Counts) -> Sickness | None:
-        judged, valid = self._seen.get(target, (0, 0))
-        self._seen[target] = counts.judged, counts.valid
-        answers = counts.judged - judged
-        failing = answers and (answers - (counts.valid - valid)) / answers >= SICK_SHARE
-        now = self.runtime.now()
-        view = self.runtime.governor.view(target, now)
-        if view.state == "closed" and view.hold_until is None and view.given_up is None and not failing:
-            return None
-        state = GIVEN_UP if view.given_up is not None else view.state if view.state != "closed" else "failing"
-        return Sickness(
-            target=target,
-            state=state,
-            for_seconds=None if view.gone_since is None else now - view.gone_since,
-            waiting=self.runtime.room.count(target) + (self.runtime.pending(target) or 0),
-            next_probe=None if view.next_probe is None or view.given_up is not None else view.next_probe - now,
-            give_up=None if view.give_up_at is None or view.given_up is not None else view.give_up_at - now,
-            held=None if view.hold_until is None else view.hold_until - now,
-            rate=view.rate,
-        )
-
-    def warn_of_retries(self) -> None:
-        """The demand for retries is the earliest alarm: the budget caps what is sent, not what is wanted."""
-        total = self.runtime.tally.total
-        firsts = total.firsts - self._warned_firsts
-        if not self.settings.retry_demand_warn or firsts <= 0:
-            return
-        if total.retry_demand_ratio >= self.settings.retry_demand_warn:
-            logger.warning(
-                "Retries wanted per request: %.2f (RESIPROXY_RETRY_DEMAND_WARN is %g); %.2f were sent.",
-                total.retry_demand_ratio,
-                self.settings.retry_demand_warn,
-                total.retry_ratio,
-            )
-        self._warned_firsts = total.firsts
+    # The end ------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
         """The end of the crawl: final stats, the table, the cost, and how to get back what was lost."""
@@ -177,9 +156,9 @@ class ResiproxyExtension:
         self.publish()
         tally, office = self.runtime.tally, self.crawl.office
         assert self.runtime.crawler.stats is not None
-        left = office.written + office.unwritten + self.crawl.unsent + self.crawl.kept
+        left = office.written + office.unwritten + self.crawl.closing.unsent + self.crawl.closing.kept
         self.runtime.crawler.stats.set_value(f"{STATS_PREFIX}/incomplete_count", left)
-        if not tally.total.judged and not left:
+        if is_refused(self.runtime.crawler) or (not tally.total.judged and not left):
             return
         lines = table(tally, min(TABLE_ROWS, self.settings.stats_max_targets or TABLE_ROWS))
         figures = self.runtime.tunnel_figures()
@@ -191,11 +170,14 @@ class ResiproxyExtension:
         self._say_what_is_left()
 
     def _say_what_is_left(self) -> None:
-        office, kept = self.crawl.office, self.crawl.kept
+        office, kept = self.crawl.office, self.crawl.closing.kept
         if kept:
             waits = counted(kept, "request waits", "requests wait")
             logger.warning("%s in JOBDIR: run the same command again to go on.", waits)
-        for line in replay_lines(str(office.path), office.written, stored=office.stored, final=office.final):
+        command = command_of(self.runtime.crawler)
+        for line in replay_lines(
+            str(office.path), office.written, stored=office.stored, final=office.final, command=command
+        ):
             logger.warning("%s", line)
         if office.unwritten:
             logger.warning("%s failed and left no dead letter.", counted(office.unwritten, "request"))

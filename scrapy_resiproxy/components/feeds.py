@@ -7,8 +7,11 @@ from functools import cached_property
 from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 from scrapy.extensions.feedexport import FeedExporter
+
+from scrapy_resiproxy.settings import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +38,24 @@ def overwritten(settings: BaseSettings) -> list[str]:
     return [_shown(uri) for uri, options in feeds.items() if _replaces(uri, options)]
 
 
+_may_overwrite: WeakSet[Crawler] = WeakSet()
+
+
+def permit_overwriting(crawler: Crawler) -> None:
+    """Say that the feeds of *crawler* were looked at, and that the user knows what becomes of them."""
+    _may_overwrite.add(crawler)
+
+
+def check_replay(crawler: Crawler) -> None:
+    """Raise :class:`SettingError` where a replay in *crawler* would replace what an earlier crawl has collected."""
+    lost = [] if crawler in _may_overwrite else overwritten(crawler.settings)
+    if lost:
+        raise SettingError(
+            f"RESIPROXY_REPLAY is set; the replay would overwrite the item feed {lost[0]}: set FEEDS to another, or "
+            "put %(time)s into its name."
+        )
+
+
 def _replaces(uri: str, options: Mapping[str, Any]) -> bool:
     if NEW_FILE_EACH_RUN.search(uri):
         return False
@@ -49,6 +70,13 @@ def _replaces(uri: str, options: Mapping[str, Any]) -> bool:
 
 def _shown(uri: str) -> str:
     return re.sub(r"//[^/@]*@", "//", uri)
+
+
+def leave_untouched(crawler: Crawler) -> None:
+    """Let a crawl that ends without an item not store empty feeds, which would take the place of what is there."""
+    exporter = crawler.get_extension(FeedExporter)
+    for slot in exporter.slots if exporter is not None else ():
+        slot.store_empty = False
 
 
 class ItemFeeds:

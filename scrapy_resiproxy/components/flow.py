@@ -11,9 +11,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import urlsplit
 
+from scrapy.utils.python import global_object_name
+
 from scrapy_resiproxy.components.browser import take_off
 from scrapy_resiproxy.components.foreign import is_state
 from scrapy_resiproxy.names import META_STATE, META_STORY
+from scrapy_resiproxy.outcome import Blame
 from scrapy_resiproxy.setting_checks import plain_host
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class Facts(TypedDict, total=False):
     outcome: str
     """The outcome's class; the key is not ``class`` only inside the code, see :func:`story_of`."""
     reason: str
+    blame: str
+    """Left out where it is the target's."""
     evidence: str
     session: str
     worn: bool
@@ -56,6 +61,7 @@ class Facts(TypedDict, total=False):
     weak: bool
     status: int
     error: str
+    """The dotted path of the exception's class."""
     wait: float
 
 
@@ -243,13 +249,14 @@ def attempt_of(flight: Flight, outcome: Outcome, exception: Exception | None, at
     facts = {
         "outcome": outcome.class_.value,
         "reason": outcome.reason,
+        "blame": outcome.blame.value if outcome.blame is not Blame.TARGET else None,
         "evidence": outcome.evidence,
         "status": flight.status,
         "session": flight.lease.session.alias if flight.lease is not None else None,
         "worn": flight.lease is not None and not flight.lease.fresh,
         "weak": outcome.weak,
         "wait": outcome.wait,
-        "error": type(exception).__name__ if exception is not None else None,
+        "error": global_object_name(type(exception)) if exception is not None else None,
     }
     return at, _facts(*((key, value) for key, value in facts.items() if value is not None and value is not False))
 
@@ -286,4 +293,4 @@ def _told(attempt: Attempt) -> dict[str, Any]:
         "weak": facts.get("weak", False),
         "wait": facts.get("wait"),
     }
-    return {**told, "error": facts["error"]} if "error" in facts else told
+    return {**told, "error": facts["error"].rpartition(".")[2]} if "error" in facts else told

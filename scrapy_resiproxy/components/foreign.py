@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from scrapy_resiproxy.names import DEAD_LETTER_REASONS, META_REPLAY
-from scrapy_resiproxy.outcome import OutcomeClass
+from scrapy_resiproxy.outcome import Blame, OutcomeClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from scrapy_resiproxy.components.flow import State
 
 CLASSES: Final = frozenset(class_.value for class_ in OutcomeClass)
+BLAMES: Final = frozenset(blame.value for blame in Blame)
 WHEN: Final = (int, float)
 NAME: Final = (str, type(None))
 STATE: Final[dict[str, type | tuple[type, ...]]] = {
@@ -31,6 +32,17 @@ STATE: Final[dict[str, type | tuple[type, ...]]] = {
 }
 """What each entry of a state may be, where it matters; those that are yes or no may be anything."""
 COUNTS: Final = ("sent", "free", "base")
+FACTS: Final[dict[str, type | tuple[type, ...]]] = {
+    "outcome": str,
+    "reason": str,
+    "blame": str,
+    "evidence": str,
+    "session": NAME,
+    "error": str,
+    "status": int,
+    "wait": WHEN,
+}
+"""The same of each attempt."""
 STAMP: Final[dict[str, type | tuple[type, ...]]] = {"id": str, "by": str, "count": int}
 
 
@@ -56,9 +68,9 @@ def _is_attempt(value: Any) -> bool:
     at, facts = value
     if not isinstance(at, WHEN) or not isinstance(facts, dict):
         return False
-    outcome, reason, evidence = facts.get("outcome"), facts.get("reason"), facts.get("evidence", "")
-    known = isinstance(outcome, str) and outcome in CLASSES
-    return known and isinstance(reason, str) and isinstance(evidence, str) and isinstance(facts.get("session"), NAME)
+    if not all(isinstance(entry, FACTS.get(key, object)) for key, entry in facts.items()):
+        return False
+    return facts.get("outcome") in CLASSES and "reason" in facts and facts.get("blame", "target") in BLAMES
 
 
 def stamp_of(meta: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -44,7 +44,7 @@ class Funding:
         entry, waited = first
         if self.granted(entry, now):
             return entry, "go"
-        if waited >= self.runtime.config.guard.budget_wait:
+        if waited >= self.runtime.governor.settings_of(target).budget_wait:
             return entry, "give_up"
         return (entry, "go") if self._into_tail(entry, now) else None
 

@@ -12,14 +12,15 @@ import logging
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Request, Response
 from twisted.python.failure import Failure
 
 from scrapy_resiproxy.classify.classifier import is_not_a_failure
-from scrapy_resiproxy.components.checks import check_components, refuse
+from scrapy_resiproxy.components.checks import check_components
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import META_SCHEDULED, Flight, Watch, again, host_of, state_of, unwatch
+from scrapy_resiproxy.components.refusing import RefusingMiddleware, refuse
 from scrapy_resiproxy.components.replay import stored_response
 from scrapy_resiproxy.components.rescheduler import KEPT_TURN
 from scrapy_resiproxy.components.retries import count_retry
@@ -31,6 +32,7 @@ from scrapy_resiproxy.names import META_REPLAY, META_STATE, META_STORY
 from scrapy_resiproxy.outcome import Outcome
 from scrapy_resiproxy.sessions.pool import NoSession
 from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.settings_reader import ENABLED, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -67,6 +69,8 @@ class ResiproxyMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> ResiproxyMiddleware | RefusingMiddleware:
+        if not is_on(crawler.settings, ENABLED):
+            raise NotConfigured
         try:
             crawl = Crawl.of(crawler)
             check_components(crawl.runtime)
@@ -134,7 +138,7 @@ class ResiproxyMiddleware:
         """
         runtime, crawl, host = self.runtime, self.crawl, host_of(request)
         now, target = runtime.now(), runtime.target_of(request, host)
-        uses_pool = runtime.pool is not None and crawl.uses_pool(request, host, target)
+        uses_pool = runtime.pool is not None and crawl.uses_pool(request, state, host, target)
         retry = "uncounted" in state or (bool(state.get("sent")) and not state.get("hop"))
         answer = runtime.governor.admit(
             target,
@@ -293,10 +297,3 @@ def _in_place_of(failure: Failure, error: ResiproxyError) -> Failure:
     ours = Failure(error)
     ours.request = failure.request  # type: ignore[attr-defined]
     return ours
-
-
-class RefusingMiddleware:
-    """Stands in where a setting cannot be used: nothing is sent while the crawl closes."""
-
-    def process_request(self, request: Request, spider: Spider | None = None) -> None:  # noqa: ARG002
-        raise IgnoreRequest("scrapy_resiproxy refused to start")

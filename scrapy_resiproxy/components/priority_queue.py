@@ -8,7 +8,6 @@ of them at every pop).
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -16,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 
+from scrapy_resiproxy.components.queue_state import foreign_line, is_state, put_aside
+from scrapy_resiproxy.components.refusing import refuse
 from scrapy_resiproxy.guard.governor import GivenUp
 from scrapy_resiproxy.names import META_TARGET
 from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.settings_reader import ENABLED, is_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy import Request
-
-logger = logging.getLogger(__name__)
+    from scrapy.crawler import Crawler
 
 NEVER = float("inf")
 
@@ -53,6 +54,11 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._runtime: Runtime | None = Runtime.of(crawler)
         except SettingError:
             self._runtime = None  # The middleware says so, and stops the crawl.
+        self._downloader = crawler.engine.downloader
+        self._foreign = None if is_state(slot_startprios) else slot_startprios
+        if self._foreign is not None:
+            refuse(crawler, foreign_line(crawler.settings["JOBDIR"], slot_startprios))
+            slot_startprios = None
         self._count = 0
         self._target_in: dict[str, str | None] = {}
         """Whose requests are in each slot; None where it mixes targets, which are then held one by one later."""
@@ -65,8 +71,9 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._kept_slots: set[str] = set()
         # SQLite queues (Scrapy 2.19) survive a kill by themselves.
         survives = any("sqlite" in cls.__name__.lower() for cls in downstream_queue_cls.__mro__)
-        if key and self._runtime is not None and self._runtime.was_killed and not survives:
-            _put_aside(Path(key))
+        killed = self._runtime is not None and self._runtime.was_killed and self._foreign is None
+        if key and killed and not survives:
+            put_aside(Path(key))
             slot_startprios = None
         super().__init__(crawler, downstream_queue_cls, key, slot_startprios, start_queue_cls=start_queue_cls)
         for slot, queue in self.pqueues.items():
@@ -75,6 +82,13 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             self._idle[slot] = None
         if self._runtime is not None:
             self._runtime.queues.append(self)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
+        """Scrapy's own queue where ``RESIPROXY_ENABLED`` is False: what one has put on disk, the other goes on with."""
+        if not is_on(crawler.settings, ENABLED):
+            return DownloaderAwarePriorityQueue.from_crawler(crawler, *args, **kwargs)
+        return super().from_crawler(crawler, *args, **kwargs)
 
     # What Scrapy's scheduler asks ---------------------------------------------------------------------------
 
@@ -122,6 +136,10 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
     def peek(self) -> Request | None:
         slot = self._next_slot_to_go(self._runtime.now() if self._runtime is not None else 0.0)
         return None if slot is None else self.pqueues[slot].peek()
+
+    def close(self) -> Any:
+        """What Scrapy writes down, to go on with in the next run."""
+        return super().close() if self._foreign is None else self._foreign
 
     def __len__(self) -> int:
         """What will be sent in this run: the waiting room counts with the memory queue, so that the spider does not
@@ -179,7 +197,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
 
     def _slot_of(self, request: Request) -> str:
         named = request.meta.get(META_TARGET)
-        return str(named) if named else self._downloader_interface.get_slot_key(request)
+        return str(named) if named else self._downloader.get_slot_key(request)
 
     def _learn(self, slot: str, target: str) -> None:
         if self._target_in.setdefault(slot, target) != target:
@@ -225,7 +243,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """The slot whose turn it is among the idle ones; the least busy one where none is idle."""
         while self._idle:
             slot = next(iter(self._idle))
-            found = self._downloader_interface.downloader.slots.get(slot)
+            found = self._downloader.slots.get(slot)
             if found is None or not found.active:
                 return slot
             # It ran empty and was filled again while its last requests were still being downloaded.
@@ -237,7 +255,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         """The busy slot with the fewest downloads. Those that have none any more are idle again, all at once: so the
         next look comes only after as many pops as were freed here.
         """
-        downloading = self._downloader_interface.downloader.slots
+        downloading = self._downloader.slots
         least, fewest, freed = None, NEVER, []
         for slot in self._busy:
             found = downloading.get(slot)
@@ -272,25 +290,3 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         heapq.heappush(self._holds, (until, slot))
         self._runtime.wake_at(until)
         return True
-
-
-def _put_aside(directory: Path) -> None:
-    """Move what a killed run left in *directory* out of the way, and say so.
-
-    Scrapy's pickled disk queues write their counters only when they are closed: opened again after a kill they hand out
-    old requests in place of new ones, or raise. What was on its way is in our store.
-    """
-    left = [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
-    if not left:
-        return
-    number = 1
-    while (aside := directory.with_name(f"{directory.name}.killed-{number}")).exists():
-        number += 1
-    aside.mkdir()
-    for path in left:
-        path.rename(aside / path.name)
-    logger.warning(
-        "The last run of this job was killed: what its queue files still held cannot be read and was put aside in %s. "
-        "With Scrapy 2.19 or newer, SQLite queues (SCHEDULER_DISK_QUEUE) survive a kill.",
-        aside,
-    )

@@ -13,9 +13,8 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
 
-from scrapy_resiproxy.components.checks import refuse
 from scrapy_resiproxy.components.crawl import Crawl
-from scrapy_resiproxy.components.feeds import ItemFeeds
+from scrapy_resiproxy.components.feeds import ItemFeeds, check_replay
 from scrapy_resiproxy.components.foreign import stamp_of
 from scrapy_resiproxy.components.ledger import Ledger
 from scrapy_resiproxy.components.offline import (
@@ -26,6 +25,7 @@ from scrapy_resiproxy.components.offline import (
     take_down,
 )
 from scrapy_resiproxy.components.rebuilding import Rebuilder
+from scrapy_resiproxy.components.refusing import refuse
 from scrapy_resiproxy.deadletter.index import expand
 from scrapy_resiproxy.deadletter.lock import LockedError
 from scrapy_resiproxy.deadletter.progress import Delivery, Summary
@@ -33,6 +33,7 @@ from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, sele
 from scrapy_resiproxy.names import META_REPLAY
 from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.settings import SettingError
+from scrapy_resiproxy.settings_reader import ENABLED, is_on
 from scrapy_resiproxy.signals import request_dead_lettered
 from scrapy_resiproxy.wording import counted
 
@@ -85,6 +86,8 @@ class ReplaySpiderMiddleware:
         if not crawler.settings.get("RESIPROXY_REPLAY"):
             raise NotConfigured
         try:
+            _check_enabled(crawler)
+            check_replay(crawler)
             runtime = Runtime.of(crawler)
             middleware = cls(crawler, runtime, _filter(runtime))
             middleware.choose(runtime)
@@ -126,9 +129,9 @@ class ReplaySpiderMiddleware:
     def _announce(self, files: list[str]) -> None:
         problems = self.selection.problems
         for problem in problems[:PROBLEMS_SHOWN]:
-            logger.warning("Passed over: %s", problem)
+            logger.warning("Skipped: %s", problem)
         if len(problems) > PROBLEMS_SHOWN:
-            logger.warning("Passed over: %s", counted(len(problems) - PROBLEMS_SHOWN, "more line"))
+            logger.warning("Skipped: %s", counted(len(problems) - PROBLEMS_SHOWN, "more line"))
         left = [f"{count} {WHY_LEFT[why]}" for why, count in self.selection.left.items()]
         logger.info(
             "Replaying %s from %s; left alone: %s",
@@ -276,6 +279,11 @@ async def _discard(start: AsyncIterator[Any]) -> None:
     """Close a generator that nobody will read."""
     if isinstance(start, AsyncGenerator):
         await start.aclose()
+
+
+def _check_enabled(crawler: Crawler) -> None:
+    if not is_on(crawler.settings, ENABLED):
+        raise SettingError(f"RESIPROXY_REPLAY is set; it needs {ENABLED}, which is False.")
 
 
 def _filter(runtime: Runtime) -> Filter:

@@ -27,7 +27,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.web.client import RequestGenerationFailed, RequestTransmissionFailed, ResponseFailed
 
-from scrapy_resiproxy.components.checks import refuse
+from scrapy_resiproxy.components.refusing import refuse
 from scrapy_resiproxy.components.tunnel_errors import as_scrapys
 from scrapy_resiproxy.components.tunnel_response import CUT_SHORT, ResponseReader, log_tls
 from scrapy_resiproxy.components.tunnel_settings import (
@@ -39,7 +39,7 @@ from scrapy_resiproxy.components.tunnel_settings import (
     proxy_scheme,
 )
 from scrapy_resiproxy.names import STATS_PREFIX
-from scrapy_resiproxy.settings_reader import read
+from scrapy_resiproxy.settings_reader import ENABLED, is_on, read
 from scrapy_resiproxy.tunnel.errors import TunnelFailed, TunnelGone
 from scrapy_resiproxy.tunnel.ledger import Ledger, Row
 from scrapy_resiproxy.tunnel.transport import Options, TunnelTransport
@@ -86,6 +86,11 @@ class TunnelDownloadHandler(BaseDownloadHandler):
 
     lazy = False
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Any:
+        """The handler that we stand in for where ``RESIPROXY_ENABLED`` is False."""
+        return cls(crawler) if is_on(crawler.settings, ENABLED) else _fallback(crawler)
+
     def __init__(self, crawler: Crawler) -> None:
         if not crawler.settings.getbool("TWISTED_REACTOR_ENABLED"):
             raise NotConfigured(f"{type(self).__name__} requires a Twisted reactor.")
@@ -95,12 +100,12 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         self._reactor: Any = reactor
         settings = crawler.settings
         config, options, self._ledger = _read_settings(crawler)
-        fallback = settings.get("RESIPROXY_TUNNEL_FALLBACK_HANDLER") or HTTP11DownloadHandler
-        self._fallback: Any = build_from_crawler(load_object(fallback), crawler)
+        self._fallback = _fallback(crawler)
         self._carries_all = not isinstance(self._fallback, HTTP11DownloadHandler)
         self._enabled = config.tunnel.tunnel_enabled and not _has_own_tls(settings)
         self._settings = DownloadSettings.of(settings)
         self._log_tls = settings.getbool("DOWNLOADER_CLIENT_TLS_VERBOSE_LOGGING")
+        self._interval = config.report.logstats_interval
         self._router = Router(settings.get("DOWNLOAD_BIND_ADDRESS"), config.target_of)
         self._keeps_warm = options.interval is not None
         self._warned_of_dataloss = False
@@ -184,9 +189,8 @@ class TunnelDownloadHandler(BaseDownloadHandler):
             self._ledger = None
 
     def _start_publishing(self) -> None:
-        interval = self.crawler.settings.getfloat("LOGSTATS_INTERVAL")
-        if interval:
-            self._publishing.start(interval, now=False)
+        if self._interval:
+            self._publishing.start(self._interval, now=False)
 
     def _publish(self) -> None:
         assert self.crawler.stats is not None
@@ -213,6 +217,11 @@ class TunnelDownloadHandler(BaseDownloadHandler):
             self._ledger.close()
             self._ledger = None
         await self._fallback.close()
+
+
+def _fallback(crawler: Crawler) -> Any:
+    path = crawler.settings.get("RESIPROXY_TUNNEL_FALLBACK_HANDLER") or HTTP11DownloadHandler
+    return build_from_crawler(load_object(path), crawler)
 
 
 def _read_settings(crawler: Crawler) -> tuple[Config, Options, Ledger | None]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_resiproxy import signals
+from scrapy_resiproxy.components.browser import in_browser
 from scrapy_resiproxy.components.flow import ATTEMPTS_KEPT, again, attempt_of, host_of, story_of, uncached, with_attempt
 from scrapy_resiproxy.components.waits import sleep
 from scrapy_resiproxy.guard.decide import Deliver, GiveUp, History, PastAttempt, Retry, decide
@@ -53,6 +55,8 @@ class Verdicts:
         self.wire = wire
         self.endings = endings
         self.observing = runtime.observing
+        self.own_tunnels = False
+        """Whether our handler carries https: a connection of its own for each request, where that is another exit."""
 
     # One attempt --------------------------------------------------------------------------------------------
 
@@ -72,14 +76,16 @@ class Verdicts:
         # What came over the wire has a status by now; the rest is the HTTP cache's, or another middleware's own.
         cached = flight.status is None and response is not None and "cached" in response.flags
         if not cached:
-            if exception is not None and flight.lease is not None:
-                self.events.unreachable.note(flight.lease.session.bare, request, outcome, exception)
+            if exception is not None:
+                self.events.met(request, flight, outcome, exception)
             self._report(flight, outcome)
         else:
             self.events.recall(flight)
         if self.events.heard(signals.outcome_classified):
             self._announce(request, outcome, response)
         if self.observing:
+            if not outcome.ok and not cached:
+                self._count_wish(request, flight, outcome, exception)
             return response
         if flight.state.get("hop"):
             if response is not None:
@@ -94,13 +100,38 @@ class Verdicts:
         if isinstance(decision, Retry) and (reason := self._no_place_to_wait(flight, decision)) is not None:
             decision = GiveUp(reason)
         if isinstance(decision, GiveUp):
+            outcome, state = self._at_last(flight, state, outcome, decision, exception)
             return self.endings.give_up(request, flight, state, outcome, decision, response, exception)
         return self._retry(request, flight, state, outcome, decision)
+
+    def _count_wish(self, request: Request, flight: Flight, outcome: Outcome, exception: Exception | None) -> None:
+        """Count what would have been a retry of ours. Scrapy's own count tells how many came before; they are taken to
+        have failed alike.
+        """
+        before = request.meta.get("retry_times", 0)
+        state = self._with_attempt(flight, outcome, exception)
+        state["sent"] = 1 + (before if isinstance(before, int) else 0)
+        state["log"] = state["log"] * min(state["sent"], ATTEMPTS_KEPT)
+        decision = self._decide(request, flight, state, outcome)
+        waits = flight.scheduled or getattr(decision, "delay", 0.0) <= self.runtime.config.waiting.inline_wait_max
+        if isinstance(decision, Retry) and waits:
+            self.runtime.tally.wanted(flight.target)
 
     def _with_attempt(self, flight: Flight, outcome: Outcome, exception: Exception | None) -> State:
         """The request's state after one more failed attempt."""
         attempt = attempt_of(flight, outcome, exception, self.runtime.wall())
         return with_attempt(flight.state, attempt, free=self.runtime.governor.own_outage and is_unreachable(outcome))
+
+    def _at_last(
+        self, flight: Flight, state: State, outcome: Outcome, decision: GiveUp, exception: Exception | None
+    ) -> tuple[Outcome, State]:
+        """The outcome and state of a request that is given up. What fails for good was passing only as long as that
+        was not known, as with a name that does not resolve.
+        """
+        if decision.reason != "terminal" or outcome.class_ is not OutcomeClass.TRANSIENT:
+            return outcome, state
+        final = replace(outcome, class_=OutcomeClass.TERMINAL)
+        return final, self._with_attempt(flight, final, exception)
 
     def _decide(self, request: Request, flight: Flight, state: State, outcome: Outcome) -> Retry | GiveUp:
         """What to do about a failed attempt."""
@@ -130,9 +161,8 @@ class Verdicts:
         )
 
     def _history(self, request: Request, flight: Flight, state: State) -> History:
-        meta, general = request.meta, self.runtime.config.general
+        meta, general, governor = request.meta, self.runtime.config.general, self.runtime.governor
         most = meta.get("max_retry_times")
-        pool, governor = self.runtime.pool, self.runtime.governor
         return History(
             sent=max(1, state["sent"] - state.get("free", 0)),
             max_attempts=general.max_attempts if most is None else int(most) + 1,
@@ -146,13 +176,21 @@ class Verdicts:
                 for _, facts in state["log"][:-1]
             ),
             fresh=flight.lease is None or flight.lease.fresh,
-            can_rotate=flight.lease is not None and pool is not None and pool.can_rotate,
+            can_rotate=(flight.lease is not None or self.observing) and self._can_rotate(request),
             named=meta.get(META_SESSION) is not None and flight.lease is not None,
             resendable=meta.get(META_IDEMPOTENT) is not False or state["log"][-1][1]["reason"] in NEVER_SENT,
             retry_allowed=general.retry_enabled and not meta.get("dont_retry"),
             healthy=governor.healthy(flight.target, self.runtime.now()),
             own_outage=governor.own_outage,
         )
+
+    def _can_rotate(self, request: Request) -> bool:
+        """Whether *request* can have another exit. Other handlers use a connection to an https site again."""
+        pool = self.runtime.pool
+        if pool is None or not pool.can_rotate:
+            return False
+        kept = request.url.startswith("https:") and not self.own_tunnels and not in_browser(request)
+        return not (kept and pool.rotates_by_connection)
 
     # Delivered ----------------------------------------------------------------------------------------------
 
@@ -209,9 +247,7 @@ class Verdicts:
         """The budget for a retry of *target*, if there is any; the wish for it is counted either way."""
         now, endpoint = self.runtime.now(), self.runtime.endpoint_of(target)
         reservation = self.runtime.governor.reserve(target, decision.charge, now, endpoint=endpoint)
-        for counts in self.runtime.tally.both(target):
-            counts.asked += 1
-            counts.denied += reservation is None
+        self.runtime.tally.wanted(target, denied=reservation is None)
         self.events.take(target)
         return reservation
 
@@ -247,4 +283,5 @@ class Verdicts:
         if isinstance(decision, Retry):
             self._retry(request, flight, state, outcome, decision)
         else:
+            _, state = self._at_last(flight, state, outcome, decision, None)
             self.rescheduler.surface(again(request, {**state, "verdict": decision.reason}), target)

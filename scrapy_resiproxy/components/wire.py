@@ -82,7 +82,7 @@ class Wire:
                 self.events.take(flight.target)
             if flight.lease is not None:
                 self.sessions.carried()
-            if flight.scheduled and not flight.state.get("hop"):
+            if flight.scheduled and not flight.state.get("hop") and not self.runtime.observing:
                 self.origins[flight.state["id"]] = again(request, flight.state)
                 if flight.lease is not None:
                     self.leases[flight.state["id"]] = flight.lease

@@ -146,6 +146,8 @@ class Selection:
     """When the first of those that wait may go, wall clock."""
     problems: list[str] = field(default_factory=list)
     """``FILE:LINE: what is wrong``, a line each."""
+    lines: int = 0
+    """How many lines of the feeds are letters or marks, whether asked for or not."""
 
     def groups(self) -> dict[tuple[str, str], list[Entry]]:
         """The letters by spider and its arguments: a crawl each."""
@@ -186,7 +188,7 @@ def select(
     ``ValueError`` for a path that names no file, and ``OSError``.
     """
     found = index(expand(paths))
-    selection = Selection(problems=found.problems)
+    selection = Selection(problems=found.problems, lines=len(found.entries) + len(found.marks))
     for chain in found.open():
         entry = chain[-1]
         if not wanted.matches(entry):

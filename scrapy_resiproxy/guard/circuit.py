@@ -88,6 +88,7 @@ class Circuit:
         "_went_well",
         "generation",
         "gone_since",
+        "row",
         "since",
         "state",
         "until",
@@ -105,6 +106,8 @@ class Circuit:
         self.generation = 0
         self.gone_since: float | None = None
         """Since when it has been open, or half-open, without recovering in between."""
+        self.row = 0
+        """How many failures in a row opened it; 0 where it was a share of all answers."""
         self.usual_rate = 0.0
         """Good answers per second before it opened; 0 when too few were seen to tell."""
         self._level = 0
@@ -209,6 +212,7 @@ class Circuit:
         settings = self._settings
         if sample is Sample.FAILED:
             in_row = self._failed_in_row >= self._telling_row(now)
+            self.row = self._failed_in_row if in_row else 0
             return in_row or self.failure_ratio(now) >= settings.circuit_failure_ratio
         if sample is Sample.REFUSED:
             return self._ratio(FRESH_REFUSED, self._ring.at_most(FRESH, now), now) >= settings.circuit_identity_ratio

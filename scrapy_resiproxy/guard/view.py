@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_resiproxy.guard.budget import OKS
 from scrapy_resiproxy.guard.circuit import State
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class TargetView:
     hold_until: float | None
     rate: float | None
     failure_ratio: float
+    down: bool
+    """Whether no answer of the last minute or so, the window of the budget, was good."""
+    row: int
+    """How many failures in a row opened the circuit; 0 where it was a share of all answers, or nothing has."""
     given_up: GivenUp | None
 
 
@@ -40,5 +45,7 @@ def view_of(gate: OpenGate, now: float) -> TargetView:
         hold_until=gate.hold_until if gate.hold_until > now else None,
         rate=gate.pacer.rate if gate.pacer is not None else None,
         failure_ratio=gate.failure_ratio(now),
+        down=not gate.ring.at_most(OKS, now),
+        row=circuit.row if circuit is not None else 0,
         given_up=gate.given_up,
     )

@@ -42,8 +42,12 @@ behaviours, with their options and defaults (seconds, unless said otherwise); jo
 
 what every host serves:
   /list?page=1   /item/1 (any number)   /api/items?page=1   /api/items/1   /robots.txt
-  through the gateway as http://HOST/... and https://HOST/..., directly as SITE/HOST/...
+  through the gateway as http://HOST/... and https://HOST/..., directly as SITE/HOST/... (see below)
   Each page says what it is: <meta name="lab-page" content="good"> (or fake, or error); in JSON "lab_page".
+
+without the gateway:
+  With --host localhost=BEHAVIOUR the site itself is that host: http://localhost:HTTP-PORT/item/1. Hosts of other names
+  are at SITE/HOST/item/1, all on one address. Who comes directly is one session, whatever he does.
 
 control, at the bare site address:
   GET  SITE/__lab__/ledger.json    counts: requests, outcomes, peaks, blocks, CONNECTs, bytes
@@ -59,6 +63,8 @@ examples:
       --host api.example=ratelimit:rate=10,burst=10
   curl -x http://lab-session-a1:lab@127.0.0.1:8888 http://shop.example/item/1
   curl http://127.0.0.1:8080/__lab__/ledger.json
+  python -m scrapy_resiproxy.lab --http-port 8080 --host localhost=flaky:p=0.2
+  curl http://localhost:8080/item/1
   RESIPROXY_PROXY=http://lab-session-{{session}}:lab@127.0.0.1:8888 scrapy crawl shop
 """
 
@@ -84,6 +90,13 @@ def _host(text: str) -> tuple[str, Behaviour]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _port(text: str) -> int:
+    number = int(text) if text.isdecimal() else -1
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: it must be a number from 1 to 65535, or 0 for any")
+    return number
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
@@ -97,9 +110,9 @@ def make_parser() -> argparse.ArgumentParser:
     add("--host", metavar="NAME=BEHAVIOUR", action="append", type=_host, default=[], dest="hosts",
         help="how this host behaves (see below); may be repeated (default: one host for each behaviour)")  # fmt: skip
     add("--items", metavar="N", type=int, default=2000, help="how many items the lists of a host have (default: 2000)")
-    add("--http-port", metavar="N", type=int, default=0, help="port of the http site (default: any)")
-    add("--https-port", metavar="N", type=int, default=0, help="port of the https site (default: any)")
-    add("--gateway-port", metavar="N", type=int, default=0, help="port of the gateway (default: any)")
+    add("--http-port", metavar="N", type=_port, default=0, help="port of the http site (default: any)")
+    add("--https-port", metavar="N", type=_port, default=0, help="port of the https site (default: any)")
+    add("--gateway-port", metavar="N", type=_port, default=0, help="port of the gateway (default: any)")
     add("--https-keepalive", metavar="S", type=float, default=75.0,
         help="close an idle https connection after so many seconds (default: 75)")  # fmt: skip
     add("--dir", metavar="DIR", type=Path,
@@ -166,8 +179,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         parser.error(f"needs {error.name}: install the extra 'lab', such as pip install '.[lab]' in the checkout")
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        parser.error(_told(error))
     return 0
+
+
+def _told(error: ValueError | OSError) -> str:
+    """Its words, without the number that an error of the system has."""
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join(map(str, filter(None, (error.filename, error.strerror))))
+    return str(error)
 
 
 if __name__ == "__main__":

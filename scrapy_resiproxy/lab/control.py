@@ -54,7 +54,7 @@ class Control:
 
     def _summary(self, _: dict[str, object]) -> web.Response:
         behaviours = {host: spell(behaviour) for host, behaviour in self._targets.behaviours().items()}
-        return web.json_response({**self._ledger.summary(), "behaviours": behaviours})
+        return _json({**self._ledger.summary(), "behaviours": behaviours})
 
     def _rows(self, _: dict[str, object]) -> web.Response:
         return web.Response(body=self._ledger.path.read_bytes(), content_type="application/jsonl")
@@ -63,15 +63,20 @@ class Control:
         self._targets.begin_again()
         self._gateway.begin_again()
         self._ledger.reset()
-        return web.json_response({})
+        return _json({})
 
     def _behaviour(self, asked: dict[str, object]) -> web.Response:
         self._targets.set(str(asked["host"]), parse(str(asked["behaviour"])))
-        return web.json_response({})
+        return _json({})
 
     def _adjust(self, asked: dict[str, object]) -> web.Response:
         self._gateway.adjust({name: str(value) for name, value in asked.items()})
-        return web.json_response({})
+        return _json({})
+
+
+def _json(data: object) -> web.Response:
+    """With a line's end, for who looks at it in a shell."""
+    return web.Response(text=json.dumps(data) + "\n", content_type="application/json")
 
 
 def _read(body: bytes) -> dict[str, object]:

@@ -27,8 +27,8 @@ KILOBYTE: Final = 1e3
 
 _DESCRIPTION: Final = """\
 Run the same bad day twice on this machine, first with stock Scrapy and then with scrapy_resiproxy, replay what the
-latter kept, and compare the two in a table. Takes about a minute; nothing but 127.0.0.1 is connected to. Exit codes:
-0, 1 after one line on what went wrong, 2 wrong usage, 130 interrupted.
+latter kept, and compare the two in a table. Takes less than a minute; nothing but 127.0.0.1 is connected to.
+Exit codes: 0, 1 after one line on what went wrong, 2 wrong usage, 130 interrupted.
 """
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +22,7 @@ from scrapy_resiproxy.lab.targets import Targets
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from scrapy_resiproxy.lab.behaviours import Behaviour
@@ -55,6 +57,17 @@ class LabOptions:
     """Seconds after which the https site closes an idle connection (nginx's default)."""
 
 
+@contextmanager
+def _port(name: str, port: int) -> Iterator[None]:
+    """What fails in the block fails because *port* cannot be listened on."""
+    try:
+        yield
+    except OSError as error:
+        why = "is taken, perhaps by another lab" if error.errno == errno.EADDRINUSE else f"cannot be used ({error})"
+        told = f"port {port} {why}: stop what listens there, or choose another with --{name}-port (0: any free one)"
+        raise OSError(error.errno, told) from None
+
+
 class Lab:
     """A site and a gateway; ``await start()``, use :attr:`urls`, ``await stop()``."""
 
@@ -71,14 +84,18 @@ class Lab:
         self._servers: list[tuple[asyncio.Server, web.Server]] = []
 
     async def start(self) -> None:
-        """Listen; raises OSError when a port is taken."""
+        """Listen; raises OSError, with a line that says what to do, when a port is taken."""
         ports = self._options.ports
         authority = Authority(self._targets)
         ca = self._options.directory / "ca.pem"
         authority.write(ca)
-        http = await self._listen(ports.http, _HTTP_KEEPALIVE)
-        https = await self._listen(ports.https, self._options.https_keepalive, authority.server_context())
-        gateway = await self._gateway.start(ports.gateway, http_port=http, https_port=https)
+        keepalive, context = self._options.https_keepalive, authority.server_context()
+        with _port("http", ports.http):
+            http = await self._listen(ports.http, _HTTP_KEEPALIVE)
+        with _port("https", ports.https):
+            https = await self._listen(ports.https, keepalive, context)
+        with _port("gateway", ports.gateway):
+            gateway = await self._gateway.start(ports.gateway, http_port=http, https_port=https)
         self.urls = {
             "site": f"http://{LOOPBACK}:{http}",
             "https": f"https://{LOOPBACK}:{https}",

@@ -84,6 +84,8 @@ class WaitingRoom(Generic[R]):
         """When the held entries of a target are to be looked at next."""
         self._by_id: dict[str, Waiting[R]] = {}
         self._count_by_target: dict[str, int] = {}
+        self._parked: dict[str, tuple[int, int]] = {}
+        """How many of a target were ever parked, and the most at once."""
         self.holds = 0
         """How many wait only because their target is held, or no session was free."""
         self.parked = 0
@@ -108,6 +110,14 @@ class WaitingRoom(Generic[R]):
         """How many of *target* wait."""
         return self._count_by_target.get(target, 0)
 
+    def parked_of(self, target: str) -> int:
+        """How many of *target* were ever parked."""
+        return self._parked.get(target, (0, 0))[0]
+
+    def most_of(self, target: str) -> int:
+        """The most of *target* that ever waited at once."""
+        return self._parked.get(target, (0, 0))[1]
+
     def park(self, entry: Waiting[R]) -> None:
         """Let *entry* wait until it is due. An entry of the same id is replaced."""
         self.remove(entry.id)
@@ -116,6 +126,8 @@ class WaitingRoom(Generic[R]):
         self.holds += entry.reason in NEVER_LEFT
         self.parked += 1
         self.most = max(self.most, len(self._by_id))
+        ever, most = self._parked.get(entry.target, (0, 0))
+        self._parked[entry.target] = ever + 1, max(most, self.count(entry.target))
         if entry.reason == HOLD:
             if self.first_held(entry.target) is None:
                 self._look_at.pop(entry.target, None)  # It was wanted for those that are gone.

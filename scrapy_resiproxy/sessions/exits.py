@@ -54,7 +54,6 @@ class Exits(Protocol):
     """Seconds after which a session is rotated."""
     named_ttl: float | None
     """Seconds after which a named session is gone; None: not known."""
-    takes_country: bool
     endpoint: str | None
     """The address that all sessions share; None where they have their own."""
 
@@ -87,6 +86,16 @@ def build_exits(settings: SessionSettings, hasher: Hasher, encoding: str | None,
     """What *settings* describe. All endpoints of a list may fail for *give_up* seconds. Raises :class:`ValueError`, one
     line that shows no credential.
     """
+    exits = _exits(settings, hasher, encoding, give_up)
+    try:
+        exits.country(settings.country)
+    except ValueError as error:
+        named = "" if str(error).startswith("RESIPROXY_") else "RESIPROXY_COUNTRY: "
+        raise ValueError(f"{named}{error}") from None
+    return exits
+
+
+def _exits(settings: SessionSettings, hasher: Hasher, encoding: str | None, give_up: float) -> Exits:
     if settings.proxy is None:
         raise ValueError("RESIPROXY_PROXY is not set; it takes a URL, a template or a list of URLs")
     if settings.provider is not None:

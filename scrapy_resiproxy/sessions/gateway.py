@@ -37,7 +37,6 @@ class Gateway(ABC):
         self._countries: dict[str, str] = {}
         self.ttl = settings.session_ttl
         self.capacity = settings.sessions_per_target if self.can_rotate else 1
-        self.country(None)
 
     def country(self, asked: str | None) -> str | None:
         wanted = asked or self._default_country

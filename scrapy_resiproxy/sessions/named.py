@@ -17,17 +17,12 @@ class NamedSessions:
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
-        self._renewals: dict[str, int] = {}
 
     def get(self, name: str) -> Session | None:
         return self._sessions.get(name)
 
     def put(self, session: Session) -> None:
         self._sessions[session.owner] = session
-
-    def renewals(self, name: str) -> int:
-        """How often *name* was renewed."""
-        return self._renewals.get(name, 0)
 
     def gone(self, name: str, now: float) -> str | None:
         """Why *name* has ended; None while it has not."""
@@ -37,14 +32,5 @@ class NamedSessions:
         return self._lost.get(name)
 
     def lose(self, session: Session, reason: str) -> None:
-        """*session* is lost, unless its name was renewed since."""
-        if self._sessions.get(session.owner) is session:
-            self._lost.setdefault(session.owner, reason)
-
-    def renew(self, name: str) -> Session | None:
-        """Let *name* begin anew; returns the session that it had."""
-        self._lost.pop(name, None)
-        session = self._sessions.pop(name, None)
-        if session is not None:
-            self._renewals[name] = session.generation + 1
-        return session
+        """*session* is lost."""
+        self._lost.setdefault(session.owner, reason)

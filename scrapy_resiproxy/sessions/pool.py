@@ -9,7 +9,7 @@ mode every lease is a new session.
 
 Endpoints of a list serve as sessions in turn; one that was refused rests for ``session_quarantine``
 seconds at that target, and everywhere when the proxy is to blame. Named sessions belong to no target:
-they keep one exit until it is lost, and a lost one stays lost until :meth:`SessionPool.renew`.
+they keep one exit until it is lost, and a lost one stays lost.
 
 The work of a lease grows with the places of one target, never with the number of targets.
 """
@@ -81,12 +81,12 @@ class SessionPool:
     @property
     def can_rotate(self) -> bool:
         """Whether a refused request can get another exit. If not, its refusal surfaces at once."""
-        return self._exits.can_rotate or (self._rotates and not self.is_list)
+        return self._exits.can_rotate or self.rotates_by_connection
 
     @property
-    def takes_country(self) -> bool:
-        """Whether a country can be asked for."""
-        return self._exits.takes_country
+    def rotates_by_connection(self) -> bool:
+        """Whether nothing but another connection gives another exit."""
+        return self._rotates and not self.is_list and not self._exits.can_rotate
 
     def check_country(self, country: str) -> None:
         """Raises :class:`ValueError`, one line, when *country* cannot be had."""
@@ -109,10 +109,6 @@ class SessionPool:
     def secrets(self) -> tuple[str, ...]:
         """The passwords (and keys that stand for one), decoded, for the redaction of logs."""
         return self._exits.secrets()
-
-    def alias_of(self, text: str) -> str:
-        """Eight hexadecimal characters that stand for *text*, such as a user's own proxy URL."""
-        return self._hasher.alias("text", text)
 
     def lease(
         self,
@@ -187,14 +183,8 @@ class SessionPool:
         return True
 
     def lost(self, name: str, now: float) -> bool:
-        """Whether the session *name* has ended; it stays so until :meth:`renew`."""
+        """Whether the session *name* has ended; it stays so."""
         return self._named.gone(name, now) is not None
-
-    def renew(self, name: str) -> None:
-        """Let *name* begin anew, with another exit: for a spider that logs in again."""
-        session = self._named.renew(name)
-        if session is not None:
-            self._end(session)
 
     def take_closed(self) -> list[Session]:
         """The sessions that ended since the last call: nothing is in flight on them, their jars can go."""
@@ -238,9 +228,8 @@ class SessionPool:
         return session
 
     def _open_named(self, name: str, country: str | None, now: float) -> Session | None:
-        turn = self._named.renewals(name)
         end = math.inf if self._exits.named_ttl is None else now + self._exits.named_ttl
-        session = self._make(Wish(name, country, ("name", name, country, turn), None), turn, now, end)
+        session = self._make(Wish(name, country, ("name", name, country), None), 0, now, end)
         if session is not None:
             self._named.put(session)
         return session

@@ -32,7 +32,6 @@ class Roster:
     """A list of endpoints, used in turn. One that was refused rests: at that target, or everywhere."""
 
     endpoint: str | None = None
-    takes_country = False
     idle: float | None = None
     named_ttl: float | None = None
 
@@ -49,7 +48,6 @@ class Roster:
         self.capacity = len(endpoints)
         self.can_rotate = len(endpoints) > 1
         self.ttl = settings.session_ttl
-        self.country(settings.country)
 
     def country(self, asked: str | None) -> None:
         if asked:

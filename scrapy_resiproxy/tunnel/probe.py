@@ -20,6 +20,8 @@ Opener = Callable[[], Line]
 
 WAYS: Final = {"CONNECT": over_connect, "SOCKS5": over_socks5}
 _CREDENTIALS: Final = (401, 407)
+_UNKNOWN_CA: Final = ("issuer certificate", "self-signed", "self signed")
+"""OpenSSL's words for a chain that ends nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def judge(attempts: list[Attempt], port: Port, target: Target) -> Verdict:
                 "intercepted",
                 attempt.way,
                 f"{port} carries data over {attempt.way}, but TLS to {target} is intercepted, or {target} has a "
-                f"certificate that nobody trusts. Its issuer: {attempt.issuer}.",
+                f"certificate that nobody trusts ({attempt.failed}). Its issuer: {attempt.issuer}.{_to_trust(attempt)}",
             )
     socks, connect = by_way["SOCKS5"], by_way["CONNECT"]
     if socks.reached_tls:
@@ -119,6 +121,14 @@ def judge(attempts: list[Attempt], port: Port, target: Target) -> Verdict:
     if any(attempt.failed and attempt.failed.stage != "connect" for attempt in attempts):
         return Verdict("refused", None, f"{port} opens no tunnel to {target} ({_told(attempts)}).")
     return Verdict("dead", None, f"{port} cannot be reached ({connect.failed}).")
+
+
+def _to_trust(attempt: Attempt) -> str:
+    """What to set where all that is wrong is that nobody here knows who signed the certificate."""
+    told = str(attempt.failed)
+    if not any(sign in told for sign in _UNKNOWN_CA):
+        return ""
+    return " To trust it, set the environment variable SSL_CERT_FILE to its certificate, a PEM file."
 
 
 def _wrong_login(attempt: Attempt) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from scrapy_resiproxy.names import HTTPX_HANDLER
 
 if TYPE_CHECKING:
     from scrapy_resiproxy.tunnel.probe_idle import Silence, Warmth
-
-
-_HTTPX: Final = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
 
 
 def tell_silence(silence: Silence, longest: float) -> list[str]:
@@ -45,7 +44,7 @@ def advice(way: str, silence: Silence, warmth: Warmth | None) -> list[str]:
     if way == "SOCKS5":
         lines += [
             "# This port speaks SOCKS5; warm tunnels are for http proxies. Needs: pip install httpx[socks]",
-            f'DOWNLOAD_HANDLERS = dict.fromkeys(("http", "https"), "{_HTTPX}")',
+            f'DOWNLOAD_HANDLERS = dict.fromkeys(("http", "https"), "{HTTPX_HANDLER}")',
         ]
         return lines
     if silence.timeout is None:

@@ -26,7 +26,7 @@ def feeds(project):
 def test_the_table_counts_open_letters_by_class_reason_and_target(project, feeds):
     output = project.run("deadletter", "deadletter/*/*.jsonl")
     assert output.splitlines() == [
-        "passed over: deadletter/other/1.jsonl:1: not JSON: Expecting value at character 1",
+        "skipped: deadletter/other/1.jsonl:1: not JSON: Expecting value at character 1",
         "4 letters in 2 feeds, 3 open, 1 done, 0 superseded, 1 poison, 1 not replayable",
         "class      reason              target     open",
         "terminal   parse_error         b.example     1",

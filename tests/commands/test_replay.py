@@ -359,15 +359,35 @@ def test_a_feed_that_is_being_replayed_has_its_own_exit_code(project, site, lost
     assert site.asked == {}
 
 
-def test_broken_lines_are_named_and_passed_over(project, lost):
+def test_broken_lines_are_named_and_skipped(project, lost):
     feed = lost("/1")
     path = project.folder / feed
     path.write_bytes(b"oops\n" * 25 + path.read_bytes() + b'{"torn')
     output = project.run("replay", feed)
-    assert f"passed over: {feed}:1: not JSON: Expecting value at character 1" in output
-    assert "passed over: 6 more lines" in output
+    assert f"skipped: {feed}:1: not JSON: Expecting value at character 1" in output
+    assert "skipped: 6 more lines" in output
     assert "1 letter replayed, 1 done" in output
-    assert "Passed over: 6 more lines" in project.log
+    assert "Skipped: 6 more lines" in project.log
+
+
+def test_a_file_that_is_no_feed_is_one_line(project, site):
+    (project.folder / "items.jsonl").write_text('{"url": "x"}\n' * 300)
+    assert project.run("replay", "items.jsonl", code=2) == ""
+    assert "no dead letter in it; items.jsonl:1: v is None" in project.log
+    assert site.asked == {}
+
+
+@pytest.mark.parametrize("proxy", [None, "http://u-{session}:p@127.0.0.1:1"])
+def test_an_offline_replay_speaks_of_no_way_out_and_of_no_ratio(project, site, proxy):
+    (project.folder / "broken").touch()
+    feed = project.crawl("/1")
+    (project.folder / "broken").unlink()
+    project.settings["RESIPROXY_PROXY"] = proxy
+    assert "1 letter replayed, 1 done" in project.run("replay", "--offline", feed)
+    assert "RESIPROXY_PROXY" not in project.log
+    assert "Requests go through" not in project.log
+    assert "resiproxy/valid_ratio" not in project.log
+    assert "resiproxy/incomplete_count" in project.log
 
 
 OVERWRITTEN = {

@@ -89,7 +89,6 @@ class FileScheduler(BaseScheduler):
 """
 
 
-@pytest.mark.skipif(scrapy.version_info < (2, 19), reason="the engine's scheduler is public since Scrapy 2.19")
 def test_a_foreign_scheduler_gets_back_what_was_only_held(day: Any) -> None:
     settings = {
         "SCHEDULER": "spider_under_test.FileScheduler",
@@ -252,7 +251,7 @@ WRONG = {
     "word": ({"RESIPROXY_MODE": "watch"}, "RESIPROXY_MODE is 'watch'; it must be 'enforce' or 'observe'."),
     "proxy": ({"RESIPROXY_PROXY": "ftp://user:canary-pa55@x:1"}, "RESIPROXY_PROXY"),
     "socks": ({"RESIPROXY_PROXY": "socks5://u:canary-pa55@x.example:1"}, "RESIPROXY_PROXY is a SOCKS proxy"),
-    "provider": ({"RESIPROXY_PROVIDER": "nobody"}, "RESIPROXY_PROXY"),
+    "provider": ({"RESIPROXY_PROVIDER": "nobody"}, "start. RESIPROXY_PROVIDER 'nobody': it must be one of "),
     "target": ({"RESIPROXY_TARGETS": {"a.example": {"validater": 1}}}, "has the key 'validater'"),
     "validator": ({"RESIPROXY_TARGETS": {"a.example": {"validator": "no.such"}}}, "['validator']"),
     "feed": ({"RESIPROXY_DEADLETTER_FILE": "urls.json/x.jsonl"}, "RESIPROXY_DEADLETTER_FILE"),
@@ -337,8 +336,12 @@ def test_a_browser_gets_its_proxy_its_own_way_and_never_goes_direct(day: Any) ->
         assert user.startswith("lab-session-")
         assert note["left"] == []
     errors = [note for note in refused.notes if note["kind"] == "error"]
-    assert [error["error"] for error in errors] == ["ProxyRefused"] * 2
+    assert [error["error"] for error in errors] == ["ResiproxyError"] * 2
     assert "would go direct" in errors[0]["text"]
+    assert [(letter["reason"], letter["error"]["type"]) for letter in refused.letters] == [
+        ("terminal", "scrapy_resiproxy.exceptions.ResiproxyError")
+    ] * 2
+    assert len([line for line in refused.lines("ERROR") if "would go direct. Not sent: <GET" in line]) == 2
 
 
 def test_tunnels_end_with_their_session_and_are_counted(day: Any) -> None:

@@ -299,5 +299,7 @@ class InlineSpider(ProbeSpider):
         crawled = today.crawl(pages(1), settings, spider=source, name="InlineSpider")
         assert today.lab.summary()["hosts"]["busy.example"]["requests"] == 1
     refused = [note["error"] for note in crawled.notes if note["kind"] == "refused"]
-    assert refused == ["CircuitOpen"]
+    assert refused == ["ResiproxyError"]
     assert [letter["request"]["url"][-6:] for letter in crawled.letters] == ["item/0", "item/1"]
+    assert [letter["reason"] for letter in crawled.letters] == ["attempts_exhausted", "retry_after_too_long"]
+    assert crawled.letters[1]["not_before"] > crawled.letters[1]["time"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -65,6 +66,34 @@ def test_a_country_of_a_target_that_cannot_be_had_is_refused() -> None:
     said = r"^RESIPROXY_TARGETS\['shop\.example'\]\['country'\]: .*RESIPROXY_PROXY has no place for it"
     with pytest.raises(SettingError, match=said):
         check({OURS: 585}, RESIPROXY_TARGETS={"shop.example": {"country": "de"}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"RESIPROXY_PROVIDER": "nobody"}, "RESIPROXY_PROVIDER 'nobody': it must be one of "),
+        ({"RESIPROXY_PROVIDER": "oxylabs"}, "RESIPROXY_PROVIDER 'oxylabs' writes the session itself; "),
+        ({"RESIPROXY_COUNTRY": "de"}, "RESIPROXY_COUNTRY: country 'de': RESIPROXY_PROXY has no place for it; "),
+        (
+            {"RESIPROXY_COUNTRY": "germany", "RESIPROXY_PROVIDER": "decodo", "proxy": "http://user:pass@gw.example:1"},
+            "RESIPROXY_COUNTRY: country 'germany' is not a two-letter code",
+        ),
+        (
+            {"RESIPROXY_COUNTRY": "de", "proxy": ["http://a.example:1", "http://b.example:1"]},
+            "RESIPROXY_COUNTRY: country 'de': a list of endpoints has no place for a country",
+        ),
+        ({"proxy": "http://u-{country}:p@gw.example:1"}, "RESIPROXY_PROXY holds {country}: RESIPROXY_COUNTRY must "),
+        ({"proxy": "ftp://gw.example:1"}, "RESIPROXY_PROXY: proxy '***': the scheme must be one of "),
+        (
+            {"RESIPROXY_PROVIDER": "decodo", "proxy": "http://gw.example:1"},
+            "RESIPROXY_PROVIDER 'decodo' with 'http://gw.example:1': it needs the user name and the password",
+        ),
+    ],
+)
+def test_a_mistake_is_told_under_the_name_of_the_setting_that_is_wrong(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(SettingError, match=f"^{re.escape(named)}") as caught:
+        check({OURS: 585}, **settings)
+    assert "\n" not in str(caught.value)
 
 
 RIGHT: dict[str, tuple[dict[Any, int | float | None], dict[str, Any]]] = {

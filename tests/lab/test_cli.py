@@ -143,6 +143,9 @@ def test_ports_and_the_directory_can_be_chosen(tmp_path):
         (["--connect-status", "200"], "gateway: connect_status=200 is not 0 or a status"),
         (["--tunnel-idle", "long"], "gateway: tunnel_idle=long is not a number"),
         (["--items", "many"], "argument --items: invalid int value"),
+        (["--http-port", "80000"], "'80000' is no port: it must be a number from 1 to 65535, or 0 for any"),
+        (["--gateway-port", "http"], "'http' is no port"),
+        (["--dir", "/dev/null/x"], "error: /dev/null/x: Not a directory"),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, capsys):
@@ -157,10 +160,13 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, capsys
 def test_a_port_that_is_taken_is_one_line_and_exit_code_2():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        for flag in ("--http-port", "--gateway-port"):
+        for flag in ("--http-port", "--https-port", "--gateway-port"):
             ended = subprocess.run(command(flag, port), cwd=ROOT, capture_output=True, text=True, check=False)
             assert ended.returncode == 2
-            assert port in ended.stderr.splitlines()[-1]
+            assert ended.stderr.splitlines()[-1] == (
+                f"python -m scrapy_resiproxy.lab: error: port {port} is taken, perhaps by another lab: stop what "
+                f"listens there, or choose another with {flag} (0: any free one)"
+            )
             assert "Traceback" not in ended.stderr
 
 
@@ -170,6 +176,15 @@ def test_without_the_extra_it_says_how_to_install_it(module):
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert f"needs {module}: install the extra 'lab', such as pip install '.[lab]'" in ended.stderr.splitlines()[-1]
+
+
+def test_a_host_named_localhost_is_there_without_the_gateway(make_clients):
+    with started("--host", "localhost=missing") as (process, urls):
+        answer = make_clients(RunningLab(urls, GatewayOptions())).get_direct("/item/1", {"Host": "localhost"})
+        assert answer.status == 404
+        assert answer.marker == "error"
+        process.terminate()
+        process.wait(PATIENCE)
 
 
 def test_help_names_every_behaviour_and_every_gateway_option(capsys):

@@ -55,7 +55,7 @@ def test_the_replay_delivers_every_page_that_was_kept(played):
     assert (result.replayed.delivered, result.replayed.kept) == (WANTED, 0)
 
 
-def test_the_mended_parser_runs_on_stored_pages_and_asks_for_none_again(played):
+def test_the_fixed_parser_runs_on_stored_pages_and_asks_for_none_again(played):
     _, directory, _ = played
     rows = [json.loads(line) for line in (directory / "lab" / "ledger.jsonl").read_text().splitlines()]
     asked = [row["path"] for row in rows if row.get("host") == "shop.example"]
@@ -71,18 +71,18 @@ def test_the_counts_are_those_of_the_ledger_and_of_the_items(played):
 
 
 def test_one_line_for_each_step_and_how_far_it_is(played):
-    _, _, said = played
+    result, _, said = played
     assert [line[:6] for line in said if " of 4: " in line] == [f"{step} of 4" for step in (1, 2, 3, 4)]
-    assert (
-        len(
-            [
-                line
-                for line in said
-                if re.fullmatch(r" +(?:done in )?\d+ s: \d+ requests? sent, \d+ good pages? came back", line)
-            ]
-        )
-        >= 4
-    )
+    sent = r" +(?:done in )?\d+ s: (?:no request sent|(\d+) requests? sent, \d+ good pages? came back)"
+    done = [found[1] for line in said if "done in" in line and (found := re.fullmatch(sent, line))]
+    assert len([line for line in said if re.fullmatch(sent, line)]) == len(said) - 4
+    # What is said of a step is that step's: offline, nothing is sent.
+    assert done == [
+        str(result.stock.requests),
+        str(result.guarded.requests),
+        None,
+        str(result.replayed.requests - result.guarded.requests),
+    ]
 
 
 def test_the_table_is_small_and_says_what_its_words_mean(played):

@@ -46,36 +46,6 @@ def test_a_named_session_is_never_replaced_silently(crawl):
     assert isinstance(shop.ask(), Lease)
 
 
-def test_a_lost_name_begins_anew_only_when_told_to(crawl):
-    shop = crawl()
-    first = shop.use(name="login")
-    shop.retire(first)
-    shop.pool.renew("login")
-    second = shop.use(name="login")
-    assert second.session.url != first.session.url
-    assert second.session.jar != first.session.jar
-    assert (first.session.generation, second.session.generation) == (0, 1)
-    assert not shop.retire(first)
-    assert not shop.pool.lost("login", 0.0)
-
-
-def test_renewing_a_session_that_is_alive_ends_it(crawl):
-    shop = crawl()
-    first = shop.use(name="login").session
-    shop.pool.renew("login")
-    assert shop.pool.take_closed() == [first]
-    shop.pool.renew("never used")
-
-
-def test_a_late_failure_does_not_lose_the_renewed_session(crawl):
-    shop = crawl()
-    first = shop.lease(name="login")
-    shop.pool.renew("login")
-    shop.use(name="login")
-    assert shop.retire(first)
-    assert not shop.pool.lost("login", 0.0)
-
-
 def test_a_named_session_ends_with_the_vendors_longest_life(crawl):
     shop = crawl(PLAIN, provider="dataimpulse")
     session = shop.use(name="login").session

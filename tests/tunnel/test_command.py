@@ -43,9 +43,12 @@ def origin(pki, trusted):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "say one of: probe PROXY_URL, watch HOST:PORT, stats FILE"),
-        (["probe"], "say one of"),
-        (["dig", "x"], "say one of"),
+        ([], "say what to do: probe PROXY_URL, watch HOST:PORT, stats FILE"),
+        (["probe"], r"^probe needs PROXY_URL, such as http://user:password@gateway\.example:7000$"),
+        (["watch"], r"^watch needs HOST:PORT, such as gateway\.example:7000$"),
+        (["stats"], r"^stats needs FILE, such as tunnels/shop\.tsv$"),
+        (["dig", "x"], r"^the first word must be one of probe, watch, stats$"),
+        (["probe", "u:secret@h:1", "secret"], r"^probe takes PROXY_URL alone, and 2 words were given$"),
         (["probe", "user:secret@host"], "the proxy must be"),
         (["probe", "h:1", "--target", "http://x"], "must be an https URL"),
         (["stats", "/no/such/file"], "/no/such/file: No such file or directory"),
@@ -182,7 +185,7 @@ def test_stats_sums_up_and_compares(command, tmp_path):
     assert out.startswith(alone)
     assert "tunnels                       1   in 100 s" in out
     assert "tunnels per 1,000 requests        1,000.0 ->         20.0   x 0.02" in out
-    assert "passed over:" in out
+    assert "skipped:" in out
     assert "line 3" in out
 
 
@@ -190,6 +193,24 @@ def test_stats_of_nothing_is_said_so(command, tmp_path):
     Ledger(tmp_path / "empty.tsv").close()
     with pytest.raises(UsageError, match=r"empty\.tsv: no tunnel in it"):
         command("stats", tmp_path / "empty.tsv")
+
+
+def test_stats_of_another_file_is_one_line(command, tmp_path, capsys):
+    (tmp_path / "items.jsonl").write_text('{"url": "x"}\n' * 300)
+    with pytest.raises(UsageError, match=r"^no tunnel ledger, .*items\.jsonl, line 1: 1 fields instead of 16$"):
+        command("stats", tmp_path / "items.jsonl")
+    assert capsys.readouterr().out == ""
+
+
+def test_stats_of_a_ledger_with_many_broken_lines_names_the_first_ones(command, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.tsv")
+    ledger.write(ROW)
+    ledger.close()
+    with (tmp_path / "ledger.tsv").open("a") as file:
+        file.write("torn\n" * 30)
+    _, out = command("stats", tmp_path / "ledger.tsv")
+    assert len([line for line in out.splitlines() if line.startswith("skipped: ")]) == 21
+    assert "skipped: 10 more lines" in out
 
 
 def test_the_command_explains_itself():

@@ -97,11 +97,17 @@ def test_intercepted_tls_is_named_with_its_issuer(run, pki, trusted):
     found = verdict(run(ConnectRelay(foreign.port)).port, foreign.port)
     assert found.kind == "intercepted"
     assert "Its issuer: CN=Interceptor" in found.sentence
+    assert found.sentence.endswith(
+        "To trust it, set the environment variable SSL_CERT_FILE to its certificate, a PEM file."
+    )
 
 
 def test_a_certificate_for_another_name_is_no_proof(run, pki, trusted):
     other = run(Origin(pki.other))
-    assert verdict(run(ConnectRelay(other.port)).port, other.port).kind == "intercepted"
+    found = verdict(run(ConnectRelay(other.port)).port, other.port)
+    assert found.kind == "intercepted"
+    assert "ismatch" in found.sentence
+    assert "SSL_CERT_FILE" not in found.sentence
 
 
 def test_an_interceptor_that_vanishes_has_no_known_issuer(run, pki, trusted):

@@ -37,7 +37,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """How long and how bad the day is. The defaults take about a minute."""
+    """How long and how bad the day is. The defaults take less than a minute."""
 
     pages: int = 120
     """Wanted of each site; two thirds more of those that wear sessions out."""

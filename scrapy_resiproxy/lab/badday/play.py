@@ -75,6 +75,8 @@ class _Play:
         self._guarded = directory / GUARDED
         self._lab = lab
         self._say = say
+        self._before = self._so_far()
+        """Requests and good pages before the present step."""
 
     def run(self) -> Played:
         self._say("1 of 4: stock Scrapy, with its retries and one of five proxy sessions at random for each request")
@@ -99,12 +101,12 @@ class _Play:
     def _replay(self) -> None:
         if not letter_files(self._guarded):
             return
-        self._say("3 of 4: the parser is mended and runs on the pages that were kept: scrapy replay --offline")
-        mended = ("-s", "BADDAY_PARSER_MENDED=True", "deadletter/*/*.jsonl")
-        self._scrapy(self._guarded, "replay", "--offline", "--reason", "parse_error", *mended)
+        self._say("3 of 4: the parser is fixed and runs on the pages that were kept: scrapy replay --offline")
+        fixed = ("-s", "BADDAY_PARSER_FIXED=True", "deadletter/*/*.jsonl")
+        self._scrapy(self._guarded, "replay", "--offline", "--reason", "parse_error", *fixed)
         self._say(f"4 of 4: {DOWN_HOST} is up again, and its dead letters are run: scrapy replay")
         self._lab.set_behaviour(DOWN_HOST, "ok")
-        self._scrapy(self._guarded, "replay", *mended)
+        self._scrapy(self._guarded, "replay", *fixed)
 
     def _scrapy(self, directory: Path, *command: str) -> None:
         """Run a scrapy command in `directory`, whose name is that of its settings module."""
@@ -116,6 +118,7 @@ class _Play:
             "BADDAY_GIVE_UP": str(self._day.give_up),
             "BADDAY_PROXY" if name == STOCK else "RESIPROXY_PROXY": self._lab.proxy("{session}"),
         }
+        self._before = self._so_far()
         with (directory / LOG).open("ab") as log:
             code = self._watched(
                 subprocess.Popen(  # noqa: S603
@@ -143,10 +146,16 @@ class _Play:
                 if process.poll() is None:
                     process.kill()
 
-    def _how_far(self) -> str:
+    def _so_far(self) -> tuple[int, int]:
         ledger = self._lab.summary()
-        sent, good = counted(ledger["requests"], "request"), counted(ledger["outcomes"].get("ok", 0), "good page")
-        return f"{sent} sent, {good} came back"
+        return ledger["requests"], ledger["outcomes"].get("ok", 0)
+
+    def _how_far(self) -> str:
+        """What the present step has sent."""
+        sent, good = (now - before for now, before in zip(self._so_far(), self._before, strict=True))
+        if not sent:
+            return "no request sent"
+        return f"{counted(sent, 'request')} sent, {counted(good, 'good page')} came back"
 
     def _count(self, directory: Path) -> Counts:
         return count(directory, self._urls, self._lab.summary(), limited=LIMITED_HOST)

@@ -44,8 +44,8 @@ class BadDaySpider(scrapy.Spider):
         }
 
     def _cents(self, price: str) -> int:
-        """Return 1234 for ``12.34``. Its bug, until BADDAY_PARSER_MENDED: nothing costs less than ten."""
-        pattern = r"\d+\.\d\d" if self.settings.getbool("BADDAY_PARSER_MENDED") else r"\d\d+\.\d\d"
+        """Return 1234 for ``12.34``. Its bug, until BADDAY_PARSER_FIXED: nothing costs less than ten."""
+        pattern = r"\d+\.\d\d" if self.settings.getbool("BADDAY_PARSER_FIXED") else r"\d\d+\.\d\d"
         found = re.fullmatch(pattern, price)
         if found is None:
             raise ValueError(f"{price!r} is no price")

@@ -1,0 +1,327 @@
+"""A refused crawl: one line, exit code 1, and nothing sent, run, taken out of a job or written over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from crawl_kit import crawl
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.utils.test import get_crawler
+
+from scrapy_resiproxy.components.extension import ResiproxyExtension
+from scrapy_resiproxy.components.refusing import is_refused, refuse
+from scrapy_resiproxy.components.replay_hint import command_of
+from scrapy_resiproxy.schedule.store import FILE_NAME, WaitingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = {"RESIPROXY_MAX_ATTEMPTS": 0}
+LINE = "scrapy_resiproxy refuses to start. RESIPROXY_MAX_ATTEMPTS is 0; it must be a whole number of 1 or more."
+STARTS = """
+class Starting(ProbeSpider):
+    async def start(self):
+        self.note("started")
+        yield {"item": 1}
+        yield self.request("http://127.0.0.1:9/")
+"""
+
+
+BY_HAND: dict[str, tuple[str, Any]] = {
+    "middleware": (
+        "DOWNLOADER_MIDDLEWARES",
+        {
+            "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+            "scrapy_resiproxy.ResiproxyMiddleware": 585,
+        },
+    ),
+    "extension": ("EXTENSIONS", {"scrapy_resiproxy.ResiproxyExtension": 0}),
+    "queue": ("SCHEDULER_PRIORITY_QUEUE", "scrapy_resiproxy.GuardedPriorityQueue"),
+    "handler": ("DOWNLOAD_HANDLERS", {"https": "scrapy_resiproxy.TunnelDownloadHandler"}),
+    "replay": ("SPIDER_MIDDLEWARES", {"scrapy_resiproxy.ReplaySpiderMiddleware": 10}),
+}
+
+
+def by_hand(part: str) -> dict[str, Any]:
+    name, value = BY_HAND[part]
+    return {name: value}
+
+
+@pytest.mark.parametrize("reactor", [True, False], ids=["reactor", "no reactor"])
+def test_a_refused_crawl_says_only_the_refusal_and_its_extensions_are_stopped(reactor: bool, tmp_path: Path) -> None:
+    settings = {**WRONG, "REMOTE_CONTROL_ENABLED": True, "RESIPROXY_BUDGET_RATO": 1, "RETRY_TIMES": 1}
+    crawled = crawl(tmp_path / "crawl", settings=settings, spider=STARTS, name="Starting", reactor=reactor)
+    ours = [line for line in crawled.log.splitlines() if " [scrapy_resiproxy" in line]
+    assert len(ours) == 1
+    assert LINE in ours[0]
+    assert "Traceback" not in crawled.log
+    assert crawled.lines("ERROR") == ours
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert not crawled.notes
+    assert not list((tmp_path / "crawl").glob("deadletter/**/*"))
+
+
+@pytest.mark.parametrize("part", ["middleware", "extension", "handler"])
+def test_each_part_by_itself_refuses_before_the_spider_starts(part: str, tmp_path: Path) -> None:
+    settings = {**WRONG, **by_hand(part)}
+    crawled = crawl(tmp_path / "crawl", settings=settings, spider=STARTS, name="Starting", addon=False)
+    assert [line for line in crawled.lines("ERROR") if LINE in line] == crawled.lines("ERROR")
+    assert len(crawled.lines("ERROR")) == 1
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert not crawled.notes
+    assert "item_scraped_count" not in crawled.stats
+
+
+def test_a_socks_proxy_is_refused_and_nothing_else_is_said(tmp_path: Path) -> None:
+    settings = {"RESIPROXY_PROXY": "socks5://user:canary-pa55@127.0.0.1:9"}
+    crawled = crawl(tmp_path / "crawl", ["http://127.0.0.1:9/"], settings)
+    ours = [line for line in crawled.log.splitlines() if " [scrapy_resiproxy" in line]
+    assert len(ours) == 1
+    assert "RESIPROXY_PROXY is a SOCKS proxy" in ours[0]
+
+
+# With Scrapy's own commands
+
+
+def runspider(directory: Path, *options: str, spider: str = "") -> subprocess.CompletedProcess[str]:
+    source = spider or (
+        "import scrapy\n\nclass Items(scrapy.Spider):\n    name = 'items'\n\n"
+        "    async def start(self):\n        yield {'item': 1}\n"
+    )
+    (directory / "items.py").write_text(source)
+    command = [sys.executable, "-m", "scrapy", "runspider", "items.py", "-s", "TELNETCONSOLE_ENABLED=False"]
+    command += ["-s", 'ADDONS={"scrapy_resiproxy.Addon": 500}', *options]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, env=environment, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize("mode", [(), ("-s", "TWISTED_REACTOR_ENABLED=False")], ids=["reactor", "no reactor"])
+@pytest.mark.parametrize("option", ["-O", "-o"])
+def test_a_refused_command_ends_with_1_and_leaves_the_feed_as_it_was(
+    option: str, mode: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "out.json").write_text("precious")
+    ended = runspider(tmp_path, "-s", "RESIPROXY_MAX_ATTEMPTS=0", option, "out.json", *mode)
+    assert (tmp_path / "out.json").read_text() == "precious"
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.count("refuses to start") == 1
+
+
+# Jobs
+
+
+PAGES = """
+class Job(ProbeSpider):
+    custom_settings = {"DOWNLOAD_DELAY": 0}
+
+    async def start(self):
+        for number in range(3):
+            yield self.request(f"data:,{number}", dont_filter=True)
+"""
+
+
+def state_of_queue(job: Path) -> Any:
+    return json.loads((job / "requests.queue" / "active.json").read_text())
+
+
+def write_job(job: Path, state: Any) -> None:
+    (job / "requests.queue").mkdir(parents=True)
+    (job / "requests.queue" / "active.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [[0, -1], {"shop.example": "junk"}, {"shop.example": [0.5]}, {"shop.example": 3}, "junk", 7],
+    ids=["ScrapyPriorityQueue", "a string", "fractions", "a number", "all a string", "all a number"],
+)
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+def test_a_job_of_another_queue_is_refused_in_one_line_and_stays_as_it_was(
+    state: Any, killed: bool, tmp_path: Path
+) -> None:
+    job = tmp_path / "job"
+    write_job(job, state)
+    (job / "requests.queue" / "0").mkdir()
+    if killed:
+        store = WaitingStore(job / FILE_NAME)
+        store.remember("clean", False)
+        store.close()
+    crawled = crawl(tmp_path / "crawl", settings={"JOBDIR": str(job)}, spider=PAGES, name="Job")
+    (line,) = crawled.lines("ERROR")
+    assert f"JOBDIR is {str(job)!r}; its queue was written by another SCHEDULER_PRIORITY_QUEUE" in line
+    assert "scrapy_resiproxy.GuardedPriorityQueue" in line
+    assert "Traceback" not in crawled.log
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert "downloader/request_count" not in crawled.stats
+    assert state_of_queue(job) == state
+    assert (job / "requests.queue" / "0").is_dir()
+    assert not crawled.pages
+
+
+@pytest.mark.parametrize("state", [{}, []])
+def test_a_job_with_nothing_in_its_queue_is_anybodys(state: Any, tmp_path: Path) -> None:
+    write_job(tmp_path / "job", state)
+    crawled = crawl(tmp_path / "crawl", settings={"JOBDIR": str(tmp_path / "job")}, spider=PAGES, name="Job")
+    assert not crawled.lines("ERROR")
+    assert len(crawled.pages) == 3
+
+
+def test_what_was_said_of_one_crawl_is_not_taken_for_said_of_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    crawler = get_crawler(Spider)
+    refuse(crawler, "one")
+    refuse(crawler, "one")
+    refuse(crawler, "two")
+    other = get_crawler(Spider)
+    assert not is_refused(other)
+    refuse(other, "one")
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.removeprefix("scrapy_resiproxy refuses to start. ") for line in said] == ["one", "two", "one"]
+
+
+def test_the_end_of_a_refused_crawl_says_nothing_of_what_waits(caplog: pytest.LogCaptureFixture) -> None:
+    """It waits for a run that is not refused."""
+    crawler = get_crawler(type("Shop", (Spider,), {"name": "shop"}))
+    extension = ResiproxyExtension.from_crawler(crawler)
+    extension.crawl.office.unwritten = 1
+    refuse(crawler, "one")
+    extension.finish()
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("scrapy_resiproxy")] == [
+        "scrapy_resiproxy refuses to start. one"
+    ]
+
+
+# Switched off
+
+
+def test_a_part_that_was_placed_by_hand_stands_aside_where_the_package_is_switched_off(tmp_path: Path) -> None:
+    spider = """
+class Off(ProbeSpider):
+    async def start(self):
+        yield self.request("data:,page")
+        from scrapy_resiproxy.components import crawl, tunnel_handler
+        self.note("parts", runtime=len(crawl._crawls), tunnels=tunnel_handler.tunnels_of(self.crawler) is not None)
+"""
+    settings: dict[str, Any] = {"RESIPROXY_ENABLED": False, "RESIPROXY_MAX_ATTEMPTS": "wrong, and nobody looks"}
+    settings |= dict(BY_HAND.values())
+    job = tmp_path / "job"
+    settings["JOBDIR"] = str(job)
+    crawled = crawl(tmp_path / "crawl", settings=settings, spider=spider, name="Off", addon=False)
+    assert not crawled.lines("ERROR")
+    assert len(crawled.pages) == 1
+    assert crawled.pages[0]["story"] is None
+    assert not [key for key in crawled.stats if key.startswith("resiproxy/")]
+    assert " [scrapy_resiproxy" not in crawled.log
+    assert not list(job.glob("*resiproxy*"))
+    (parts,) = [note for note in crawled.notes if note["kind"] == "parts"]
+    assert (parts["runtime"], parts["tunnels"]) == (0, False)
+
+
+@pytest.mark.parametrize("addon", [True, False], ids=["add-on", "by hand"])
+def test_a_replay_is_refused_where_the_package_is_switched_off(addon: bool, tmp_path: Path) -> None:
+    settings = {"RESIPROXY_ENABLED": False, "RESIPROXY_REPLAY": "letters.jsonl"}
+    settings |= {} if addon else by_hand("replay")
+    crawled = crawl(tmp_path / "crawl", settings=settings, spider=STARTS, name="Starting", addon=addon)
+    (line,) = crawled.lines("ERROR")
+    assert line.endswith("RESIPROXY_REPLAY is set; it needs RESIPROXY_ENABLED, which is False.")
+    assert not crawled.notes
+
+
+# Replays
+
+
+def letters(directory: Path) -> Path:
+    """The feed of a crawl that has failed once."""
+    crawled = crawl(directory, ["http://127.0.0.1:9/item/1"], {"RESIPROXY_MAX_ATTEMPTS": 1})
+    assert len(crawled.letters) == 1
+    (feed,) = directory.glob("deadletter/**/*.jsonl")
+    return feed
+
+
+def test_a_replay_by_setting_does_not_overwrite_what_was_collected(tmp_path: Path) -> None:
+    feed, out = letters(tmp_path / "first"), tmp_path / "items.jl"
+    out.write_text("precious\n")
+    before = feed.read_bytes()
+    settings = {"RESIPROXY_REPLAY": str(feed), "FEEDS": {str(out): {"format": "jsonlines", "overwrite": True}}}
+    crawled = crawl(tmp_path / "crawl", settings=settings, spider=STARTS)
+    (line,) = crawled.lines("ERROR")
+    assert f"RESIPROXY_REPLAY is set; the replay would overwrite the item feed {out}: " in line
+    assert out.read_text() == "precious\n"
+    assert feed.read_bytes() == before
+    assert crawled.stats["finish_reason"] == "resiproxy_setting_error"
+    assert not crawled.notes
+
+
+def test_a_replay_by_setting_adds_to_a_feed_that_can_be_added_to(tmp_path: Path) -> None:
+    feed, out = letters(tmp_path / "first"), tmp_path / "items.jl"
+    out.write_text("precious\n")
+    settings = {"RESIPROXY_REPLAY": str(feed), "FEEDS": {str(out): {"format": "jsonlines"}}}
+    crawled = crawl(tmp_path / "crawl", settings=settings)
+    assert out.read_text() == "precious\n"
+    assert crawled.stats["finish_reason"] == "finished"
+    assert "Replaying 1 dead letter" in crawled.log
+
+
+# What the user is told to do with dead letters
+
+
+def hint(stderr: str) -> str:
+    (line,) = [line for line in stderr.splitlines() if "To send it again: " in line]
+    return line.partition("To send it again: ")[2]
+
+
+def test_a_spider_of_a_file_gets_a_command_that_replays_its_letters(tmp_path: Path) -> None:
+    spider = (
+        "import scrapy\n\nclass Items(scrapy.Spider):\n    name = 'items'\n    start_urls = ['http://127.0.0.1:9/']\n"
+    )
+    options = ["-s", "RESIPROXY_MAX_ATTEMPTS=1", "-a", "shop=a b"]
+    first = runspider(tmp_path, *options, spider=spider)
+    (feed,) = tmp_path.glob("deadletter/**/*.jsonl")
+    command = shlex.split(hint(first.stderr))
+    assert command == [
+        *("scrapy", "runspider", str(tmp_path / "items.py"), "-a", "shop=a b"),
+        *("-s", f"RESIPROXY_REPLAY={feed.relative_to(tmp_path)}"),
+    ]
+    second = runspider(tmp_path, *options[:2], *command[3:], spider=spider)
+    assert "Replaying 1 dead letter" in second.stderr
+
+
+def test_a_script_gets_the_setting_that_replays_its_letters(tmp_path: Path) -> None:
+    crawled = crawl(tmp_path / "first", ["http://127.0.0.1:9/item/1"], {"RESIPROXY_MAX_ATTEMPTS": 1})
+    (feed,) = (tmp_path / "first").glob("deadletter/**/*.jsonl")
+    assert hint(crawled.log) == f"RESIPROXY_REPLAY = '{feed.relative_to(tmp_path / 'first')}' in the settings"
+
+
+def told(loader: str) -> list[str]:
+    """How all letters of a feed, those with a page, and final ones are run again, by a spider of no project."""
+
+    class Other(Spider):
+        name = "other"
+
+    command = command_of(Crawler(Other, {"SPIDER_LOADER_CLASS": loader, "SPIDER_MODULES": ["shop.spiders"]}))
+    return [command("a.jsonl"), command("a.jsonl", offline=True), command("a.jsonl", reasons=["terminal"])]
+
+
+def test_a_command_for_a_file_says_all_that_is_wanted() -> None:
+    plain = f"scrapy runspider {__file__} -s RESIPROXY_REPLAY=a.jsonl"
+    assert told("scrapy.spiderloader.DummySpiderLoader") == [
+        plain,
+        plain + """ -s 'RESIPROXY_REPLAY_FILTER={"offline": true}'""",
+        plain + """ -s 'RESIPROXY_REPLAY_FILTER={"reason": ["terminal"]}'""",
+    ]
+
+
+def test_settings_for_a_script_say_all_that_is_wanted() -> None:
+    assert told("scrapy.spiderloader.SpiderLoader") == [
+        "RESIPROXY_REPLAY = 'a.jsonl' in the settings",
+        "RESIPROXY_REPLAY = 'a.jsonl' and RESIPROXY_REPLAY_FILTER = {'offline': True} in the settings",
+        "RESIPROXY_REPLAY = 'a.jsonl' and RESIPROXY_REPLAY_FILTER = {'reason': ['terminal']} in the settings",
+    ]
