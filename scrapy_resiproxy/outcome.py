@@ -6,7 +6,7 @@ evidence. It holds no URL, no body text and no secret, so it may be logged, coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -52,9 +52,11 @@ class Outcome:
     the target's own words.
     """
 
-    @property
-    def ok(self) -> bool:
-        return self.class_ is OutcomeClass.OK
+    ok: bool = field(init=False, repr=False, compare=False)
+    """Whether its class is that of a good answer. Not computed at each look: there are five for every answer."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ok", self.class_ is OutcomeClass.OK)
 
 
 OK: Final = Outcome(OutcomeClass.OK, "ok")

@@ -186,8 +186,12 @@ class Config:
         return self.target(host).group or host
 
     def target_of(self, request: Request, host: str) -> str:
-        """The name under which *request*, which goes to *host*, is guarded: ``resiproxy_target``, else its host's."""
-        named = request.meta.get(META_TARGET)
+        """The name under which *request*, which goes to *host*, is guarded."""
+        return self.target_in(request.meta, host)
+
+    def target_in(self, meta: Mapping[str, Any], host: str) -> str:
+        """The name under which a request with *meta* that goes to *host* is guarded: its own word, else the host's."""
+        named = meta.get(META_TARGET)
         if named:
             return str(named)
         # Most crawls have no entry at all, and this is asked twice for every request.

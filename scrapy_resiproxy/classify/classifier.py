@@ -92,12 +92,14 @@ class Classifier:
             if outcome is not None:
                 return outcome
         outcome = find_wall(request, response, text_rules=text_rules, markers=markers)
-        said = (status_classes or _NO_CLASSES).get(response.status, self._status_classes.get(response.status))
-        if outcome is None and said is None and 200 <= response.status < 400:
+        status, said = response.status, None
+        if status_classes or self._status_classes:
+            said = (status_classes or _NO_CLASSES).get(status, self._status_classes.get(status))
+        if outcome is None and said is None and 200 <= status < 400:
             return self._good(request, response)
         told = told_wait(response.headers, now=now)
         if outcome is None and said is not None:
-            outcome = _as_said(said, response.status)
+            outcome = _as_said(said, status)
         if outcome is None and not told and text_rules:
             outcome = find_widget(response)
         if outcome is None:

@@ -60,9 +60,10 @@ class Boarding:
         browser = in_browser(request)
         if browser:
             put_on(meta, session)
-        jar = session.jar is not None and "cookiejar" not in meta
+        own_jar = session.jar
+        jar = own_jar is not None and "cookiejar" not in meta
         if jar:
-            meta["cookiejar"] = session.jar
+            meta["cookiejar"] = own_jar
         alias = session.alias
         ours: State = {"proxy": True, "jar": jar, "browser": browser, "prefer": alias, "session": alias}
         meta[META_STATE] = flight.state = {**state, **ours}
@@ -88,7 +89,8 @@ class Boarding:
             self._look_at_list(self.pool.last_call, flight, outcome, now)
         if outcome.ok:
             self.pool.good(session, now)
-            self.bury_closed()
+            if self.pool.closed:
+                self.bury_closed()
             return
         if self._is_to_blame(outcome) and self.pool.retire(session, outcome.reason, now, outcome.blame):
             self.runtime.crawler.signals.send_catch_log(

@@ -36,7 +36,7 @@ from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.schedule.waiting import HOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -120,9 +120,9 @@ class Crawl:
             raise self.endings.unusable(request, state, mistake)
         return True
 
-    def lease_time(self, request: Request) -> float:
-        """Seconds until its permit is taken back, if nobody has ended it."""
-        timeout = request.meta.get("download_timeout")
+    def lease_time(self, meta: Mapping[str, Any]) -> float:
+        """Seconds until the permit of a request with *meta* is taken back, if nobody has ended it."""
+        timeout = meta.get("download_timeout")
         return self._usual_lease if not timeout else float(timeout) + SEND_MARGIN
 
     def count_departure(self, target: str, now: float, *, retry: bool, state: State) -> None:
@@ -130,7 +130,7 @@ class Crawl:
         self.runtime.tally.departed(target, now, retry=retry)
         if retry:
             self.rescheduler.sent(state)
-        elif self.runtime.room.first_without_budget(target) is not None:
+        elif target in self.runtime.room.without_budget:
             self.rescheduler.look_at_budget(target, now)
 
     def park_for_hold(self, request: Request, state: State, hold: Hold) -> Request:

@@ -55,8 +55,8 @@ class Events:
         """What was reported last, while its events are told."""
         self._gone: dict[str, float] = {}
         """When targets whose circuit is not closed are to be given up."""
-        self._gateway_changes = 0
-        self._senders = id(runtime.crawler.signals.sender), id(dispatcher.Any)
+        self._crawler, self._anybody = id(runtime.crawler.signals.sender), id(dispatcher.Any)
+        """The senders to whose signals a handler can be connected, as the dispatcher knows them."""
         rescheduler.on_turn = self.turn
 
     def cancel(self, flight: Flight) -> None:
@@ -80,24 +80,14 @@ class Events:
     def take(self, target: str, outcome: Outcome | None = None) -> None:
         """Deal with what has happened since the last call; *target* is the one that moved last, by *outcome*."""
         runtime = self.runtime
-        if runtime.endpoint is not None and self._gateway_changed(runtime.endpoint):
-            for queue in runtime.queues:
-                queue.look_everywhere()
-            self.rescheduler.look_everywhere()
-        else:
-            for queue in runtime.queues:
-                queue.look_again(target)
-            if runtime.room.holds:
-                self.rescheduler.look_again(target)
+        for queue in runtime.queues:
+            queue.look_again(target)
+        if runtime.room.holds:
+            self.rescheduler.look_again(target)
         self._outcome = outcome
-        for event in runtime.governor.take_events():
-            self._tell(event)
-
-    def _gateway_changed(self, endpoint: str) -> bool:
-        """Whether the circuit of the gateway has changed its state: then what waits for any target may go."""
-        changes = self.runtime.governor.changes(endpoint)
-        changed, self._gateway_changes = changes != self._gateway_changes, changes
-        return changed
+        if runtime.governor.events:
+            for event in runtime.governor.take_events():
+                self._tell(event)
 
     def _tell(self, event: GuardEvent) -> None:
         self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
@@ -107,14 +97,20 @@ class Events:
         signal = SIGNALS.get(event.kind)
         if signal is not None:
             self._send(signal, event)
+        if event.target == self.runtime.endpoint:
+            # What waits for any target may go now, or has nothing to wait for any more.
+            for queue in self.runtime.queues:
+                queue.look_everywhere()
+            self.rescheduler.look_everywhere()
 
     def heard(self, signal: object) -> bool:
         """Whether anybody listens to *signal*. To send one to nobody costs ten times the look."""
-        for sender in self._senders:
-            receivers = dispatcher.connections.get(sender)
-            if receivers is not None and (signal in receivers or dispatcher.Any in receivers):
-                return True
-        return False
+        connections, anything = dispatcher.connections, dispatcher.Any
+        ours = connections.get(self._crawler)
+        if ours is not None and (signal in ours or anything in ours):
+            return True
+        anybodys = connections.get(self._anybody)
+        return anybodys is not None and (signal in anybodys or anything in anybodys)
 
     def turn(self, now: float) -> None:
         """Give up what has been gone for too long: nobody else may ask for it any more."""

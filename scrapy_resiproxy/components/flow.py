@@ -136,17 +136,12 @@ class Watch(partial[Any]):
 
     __slots__ = ()
 
-    @property
-    def errback(self) -> Errback | None:
-        """Theirs."""
-        errback: Errback | None = self.args[0]
-        return errback
-
 
 def unwatch(request: Request) -> None:
     """Give the request its own errback back."""
-    while isinstance(request.errback, Watch):
-        request.errback = request.errback.errback
+    errback = request.errback
+    while isinstance(errback, Watch):
+        request.errback = errback = errback.args[0]
 
 
 def is_robots_txt(request: Request) -> bool:
@@ -156,8 +151,8 @@ def is_robots_txt(request: Request) -> bool:
 
 def host_of(request: Request) -> str:
     """The host name as ``RESIPROXY_TARGETS`` spells it; empty where the URL has none."""
-    _, _, after = request.url.partition("//")
-    return _host_in(after.partition("/")[0])
+    parts = request.url.split("/", 3)
+    return _host_in(parts[2]) if len(parts) > 2 else ""
 
 
 @lru_cache(maxsize=8192)

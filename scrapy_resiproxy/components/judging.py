@@ -14,7 +14,7 @@ from scrapy_resiproxy.names import META_VALIDATOR
 from scrapy_resiproxy.outcome import Blame, Outcome, OutcomeClass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Awaitable, Coroutine, Mapping
 
     from scrapy import Request, Spider
     from scrapy.http import Response
@@ -48,17 +48,18 @@ class Judge:
 
     def response(self, request: Request, response: Response, flight: Flight) -> Outcome | Awaitable[Outcome]:
         """What *response* is; an awaitable of it where a validator is asynchronous."""
-        entry = self.runtime.config.target(flight.host)
-        outcome = self.runtime.classifier.judge_response(
+        runtime, meta = self.runtime, request.meta
+        entry = runtime.config.target(flight.host)
+        outcome = runtime.classifier.judge_response(
             request,
             response,
-            now=self.runtime.wall(),
-            via_proxy=bool(request.meta.get("proxy")),
+            now=runtime.wall(),
+            via_proxy=bool(meta.get("proxy")),
             text_rules=flight.scheduled or not is_robots_txt(request),
             markers=entry.markers,
             status_classes=entry.status_classes,
         )
-        if outcome.class_ is not OutcomeClass.OK:
+        if not outcome.ok:
             if outcome.class_ is OutcomeClass.IDENTITY and not outcome.weak:
                 self._saw_wall(request, flight)
             return outcome
@@ -66,7 +67,7 @@ class Judge:
         if not 200 <= status < 300 or status == 204 or request.method == "HEAD":
             return outcome  # There is no page to validate.
         try:
-            validator = self._nearest(request, flight)
+            validator = self._nearest(request, meta, flight)
         except ValueError as error:
             return self._raised_by(META_VALIDATOR, request, error)
         if validator is None:
@@ -82,9 +83,9 @@ class Judge:
             request, exception, now=self.runtime.wall(), via_proxy=bool(request.meta.get("proxy"))
         )
 
-    def _nearest(self, request: Request, flight: Flight) -> Any:
-        """The validator that is nearest to the request; None when there is none."""
-        named = request.meta.get(META_VALIDATOR)
+    def _nearest(self, request: Request, meta: Mapping[str, Any], flight: Flight) -> Any:
+        """The validator that is nearest to the *request*, whose meta is *meta*; None when there is none."""
+        named = meta.get(META_VALIDATOR)
         if named is not None:
             return named if self._is_of_a_letter(named) else resolve(named)
         if not flight.scheduled:
@@ -145,7 +146,7 @@ class Judge:
 
     def _saw_wall(self, request: Request, flight: Flight) -> None:
         try:
-            validator = self._nearest(request, flight)
+            validator = self._nearest(request, request.meta, flight)
         except ValueError:
             return
         if validator is not None:

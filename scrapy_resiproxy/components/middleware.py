@@ -92,7 +92,7 @@ class ResiproxyMiddleware:
             return None
         state = state_of(request) if META_STATE in meta else None
         if state is None:
-            state = self._new_state(request)
+            state = self._new_state(request, meta)
             if not self.observing and (mistake := wrong_wish(meta, self.runtime.pool)) is not None:
                 raise self.crawl.endings.unusable(request, state, mistake)
         elif "verdict" in state:
@@ -120,8 +120,7 @@ class ResiproxyMiddleware:
     def _story_of_a_stored_page(self, request: Request) -> dict[str, Any]:
         return {"key": self.runtime.key_of(request), "first": self.runtime.wall(), "session": None, "attempts": []}
 
-    def _new_state(self, request: Request) -> State:
-        meta = request.meta
+    def _new_state(self, request: Request, meta: dict[str, Any]) -> State:
         state: State = {
             "id": self.runtime.new_id(),
             "slot": meta.get("download_slot"),
@@ -136,8 +135,8 @@ class ResiproxyMiddleware:
 
         Raises what surfaces a request whose target was given up.
         """
-        runtime, crawl, host = self.runtime, self.crawl, host_of(request)
-        now, target = runtime.now(), runtime.target_of(request, host)
+        runtime, crawl, meta, host = self.runtime, self.crawl, request.meta, host_of(request)
+        now, target = runtime.now(), runtime.config.target_in(meta, host)
         uses_pool = runtime.pool is not None and crawl.uses_pool(request, state, host, target)
         retry = "uncounted" in state or (bool(state.get("sent")) and not state.get("hop"))
         answer = runtime.governor.admit(
@@ -145,7 +144,7 @@ class ResiproxyMiddleware:
             now,
             endpoint=runtime.endpoint if uses_pool else None,
             retry=retry,
-            lease=crawl.lease_time(request),
+            lease=crawl.lease_time(meta),
         )
         if isinstance(answer, Hold):
             return answer
@@ -156,6 +155,7 @@ class ResiproxyMiddleware:
             raise crawl.endings.target_given_up(request, state, answer)
         if scheduled and not retry and runtime.store is not None:
             crawl.rescheduler.job.journal(request, state, target)
+        meta[META_STATE] = state
         flight = self._take_off(request, state, target, host, scheduled=scheduled)
         flight.permit = answer
         if uses_pool:
@@ -173,8 +173,6 @@ class ResiproxyMiddleware:
 
     def _take_off(self, request: Request, state: State, target: str, host: str, *, scheduled: bool) -> Flight:
         flight = Flight(state, target, host, scheduled)
-        if not self.observing:
-            request.meta[META_STATE] = state
         key = ref(request, self.crawl.wire.lost_sight)
         self.crawl.wire.flights[key] = flight
         if scheduled:

@@ -127,7 +127,8 @@ class Rescheduler:
             entry = self.in_flow.pop(entry_id, None)
             if entry is not None and entry.reservation is not None:
                 self.runtime.governor.refund(entry.reservation, self.runtime.now())
-        self.job.finished(entry_id)
+        if self.runtime.store is not None:
+            self.job.finished(entry_id)
 
     def sent(self, state: State) -> None:
         """The retry was admitted: its budget is spent."""

@@ -30,6 +30,7 @@ def _is_name(value: Any) -> bool:
 NAME: Final = _check(_is_name, "a name: text or a whole number")
 WHOLE: Final = _check(lambda value: isinstance(value, int), "a whole number")
 TIMEOUT: Final = "download_timeout"
+NUMBERS: Final = frozenset({int, float})
 WISHES: Final[dict[str, Check]] = {
     META_SESSION: NAME,
     META_COUNTRY: _check(lambda value: isinstance(value, str) and bool(value), "a country: text"),
@@ -51,7 +52,7 @@ SELDOM: Final = frozenset(WISHES) - {TIMEOUT}
 
 def wrong_wish(meta: Mapping[str, Any], pool: SessionPool | None) -> str | None:
     """What is wrong with *meta*, in one line that names the key, the value and what is allowed; None if nothing is."""
-    if SELDOM.isdisjoint(meta) and type(meta.get(TIMEOUT, 0)) in {int, float}:
+    if SELDOM.isdisjoint(meta) and type(meta.get(TIMEOUT, 0)) in NUMBERS:
         return None
     for key, check in WISHES.items():
         if (value := meta.get(key)) is None:

@@ -35,8 +35,8 @@ class Permit:
     retry: bool
     sent_at: float
     lease_until: float
-    generation: int
-    endpoint_generation: int
+    generation: int = 0
+    endpoint_generation: int = 0
     ended: bool = False
 
 
@@ -44,9 +44,9 @@ class Permit:
 class GuardEvent:
     """Something that happened to a target or endpoint; *until* is monotonic, where it has an end.
 
-    The kinds are ``circuit_opened``, ``circuit_half_opened``, ``circuit_closed``, ``paced``, ``budget_exhausted``,
-    ``target_given_up``, ``endpoint_given_up`` (it was gone for too long, or told us to stay away) and
-    ``endpoint_refused`` (the plan is dead).
+    The kinds are ``circuit_opened``, ``circuit_half_opened``, ``circuit_recovering``, ``circuit_closed`` (these tell
+    every change of a circuit), ``paced``, ``budget_exhausted``, ``target_given_up``, ``endpoint_given_up`` (it was gone
+    for too long, or told us to stay away) and ``endpoint_refused`` (the plan is dead).
     """
 
     kind: str
@@ -61,6 +61,7 @@ EVENTS = {
     Event.PROBE_LOST: "circuit_opened",
     Event.RELAPSED: "circuit_opened",
     Event.COOLED: "circuit_half_opened",
+    Event.PROBE_OK: "circuit_recovering",
     Event.RECOVERED: "circuit_closed",
 }
 """The kind of event that a change of a circuit is told as."""

@@ -53,8 +53,9 @@ class Governor:
     def __init__(
         self, settings: GuardSettings, rng: Random, overrides: Mapping[str, GuardSettings] | None = None
     ) -> None:
-        self._events: list[GuardEvent] = []
-        self._gates = Gates(settings, rng, overrides or {}, self._events)
+        self.events: list[GuardEvent] = []
+        """What has happened and nobody has taken yet."""
+        self._gates = Gates(settings, rng, overrides or {}, self.events)
         self._targets, self._endpoints = self._gates.targets, self._gates.endpoints
         self._outage = OutageWatch(settings.target_give_up)
         self._all = Ring(settings.budget_window, 3)
@@ -101,15 +102,21 @@ class Governor:
             gate = self._gates.target(target)
         elif gate.in_transit and isinstance(gate, Gate):
             gate.in_transit -= 1
-        refusal = self._refusal(gate, endpoint, now)
-        if refusal is not None:
-            return refusal
-        via = self._gates.endpoint(endpoint) if endpoint is not None else None
-        permit = Permit(target, endpoint, retry, now, now + lease, _generation(gate), _generation(via))
+        via = None if endpoint is None else self._endpoints.get(endpoint) or self._gates.endpoint(endpoint)
+        ours = self._outage.ours
+        if gate.gated or ours or (via is not None and via.gated):
+            refusal = self._refusal(gate, endpoint, now)
+            if refusal is not None:
+                return refusal
+        permit = Permit(target, endpoint, retry, now, now + lease)
+        if gate.circuit is not None:
+            permit.generation = gate.circuit.generation
         gate.claim(permit, now)
         if via is not None:
+            if via.circuit is not None:
+                permit.endpoint_generation = via.circuit.generation
             via.claim(permit, now)
-        if self._outage.ours:
+        if ours:
             self._outage.claim(now)
         if not retry:
             self._all.add(budget.FIRSTS, now)
@@ -136,12 +143,13 @@ class Governor:
         gate = self._targets.get(permit.target) or self._gates.target(permit.target)
         self._outage.note(permit.target, gate, now, unreachable=unreachable)
         ours = unreachable and self._outage.ours
-        sample = Sample.NOTHING if ours else sample_of(outcome, fresh=fresh)
+        sample = Sample.OK if outcome.ok else Sample.NOTHING if ours else sample_of(outcome, fresh=fresh)
         if sample is Sample.OK or sample is Sample.NOTHING:
             gate.judge(permit, permit.generation, sample, now, fresh=fresh)
         else:
             self._report_trouble(permit, outcome, sample, now, fresh=fresh)
-        via = self._gates.endpoint(permit.endpoint) if permit.endpoint is not None else None
+        endpoint = permit.endpoint
+        via = None if endpoint is None else self._endpoints.get(endpoint) or self._gates.endpoint(endpoint)
         if via is not None:
             self._report_endpoint(via, permit, outcome, now)
         if outcome.class_ is OutcomeClass.RATE:
@@ -204,7 +212,7 @@ class Governor:
         gate.last_seen = now
         granted = budget.reserve(self._wanted(gate, charge, at_endpoint=at_endpoint), now)
         if granted is None and not gate.denied:
-            self._events.append(GuardEvent("budget_exhausted", gate.name, now))
+            self.events.append(GuardEvent("budget_exhausted", gate.name, now))
         gate.denied = granted is None
         return granted
 
@@ -269,11 +277,6 @@ class Governor:
         gate = self._targets.get(target)
         return gate is not None and gate.ring.at_most(budget.OKS, now) > 0 and gate.sickness(now) < HEALTHY
 
-    def changes(self, endpoint: str) -> int:
-        """How often the circuit of *endpoint* has changed its state so far."""
-        gate = self._endpoints.get(endpoint)
-        return 0 if gate is None else _generation(gate) + (gate.given_up is not None)
-
     def pace(self, target: str) -> float | None:
         """The present pace per second; None when *target* is not paced."""
         gate = self._targets.get(target)
@@ -285,11 +288,9 @@ class Governor:
         return view_of(gate, now)
 
     def take_events(self) -> list[GuardEvent]:
-        """What has happened since the last call."""
-        if not self._events:
-            return []
-        events = self._events.copy()
-        self._events.clear()
+        """What has happened since the last call: all of :attr:`events`."""
+        events = self.events.copy()
+        self.events.clear()
         return events
 
     def evict(self, now: float, most: int = 10_000) -> int:
@@ -297,7 +298,3 @@ class Governor:
         are looked at whenever a new target comes.
         """
         return self._gates.forget(now, most)
-
-
-def _generation(gate: OpenGate | None) -> int:
-    return gate.circuit.generation if gate is not None and gate.circuit is not None else 0

@@ -42,7 +42,9 @@ class OutageWatch:
 
     def note(self, target: str, gate: OpenGate, now: float, *, unreachable: bool) -> None:
         """Count one answer of *target*, whose gate is *gate*, or that it could not be reached."""
-        self._count(gate, now)
+        tick = int(now * TICKS)
+        if gate.seen != tick:
+            self._count(gate, tick)
         failing = self._failing
         if unreachable:
             failing[target] = now
@@ -61,8 +63,7 @@ class OutageWatch:
         elif unreachable and self._believed and self._active >= TARGETS_NEEDED and 2 * len(failing) >= self._active:
             self.ours, self._since = True, now
 
-    def _count(self, gate: OpenGate, now: float) -> None:
-        tick = int(now * TICKS)
+    def _count(self, gate: OpenGate, tick: int) -> None:
         if tick > self._tick:
             for passed in range(max(self._tick, tick - SPAN) + 1, tick + 1):
                 self._active -= self._counts[passed % SPAN]

@@ -77,7 +77,8 @@ class WaitingRoom(Generic[R]):
 
     def __init__(self) -> None:
         self._heap: list[Waiting[R]] = []
-        self._lines: dict[str, BudgetLine[R]] = {}
+        self.without_budget: dict[str, BudgetLine[R]] = {}
+        """Those without budget, by target; a target's line may be empty by now."""
         self._held: dict[str, deque[Waiting[R]]] = {}
         self._looks: list[tuple[float, str]] = []
         self._look_at: dict[str, float] = {}
@@ -215,29 +216,29 @@ class WaitingRoom(Generic[R]):
 
     def wait_for_budget(self, entry: Waiting[R], now: float) -> None:
         """Let an entry that was due wait for budget, behind the others of its target."""
-        line = self._lines.setdefault(entry.target, BudgetLine(0.0, now))
+        line = self.without_budget.setdefault(entry.target, BudgetLine(0.0, now))
         entry.joined = line.clock
         line.entries.append(entry)
 
     def targets_without_budget(self) -> list[str]:
         """The targets that have entries waiting for budget."""
-        return list(self._lines)
+        return list(self.without_budget)
 
     def turn_budget_clock(self, target: str, now: float, *, still: bool) -> None:
         """Move the clock of *target*'s line on to *now*; *still* when the time since must not count."""
-        line = self._lines.get(target)
+        line = self.without_budget.get(target)
         if line is not None:
             line.clock += 0.0 if still else max(0.0, now - line.seen)
             line.seen = now
 
     def first_without_budget(self, target: str) -> tuple[Waiting[R], float] | None:
         """The entry of *target* that has waited for budget longest, and for how long; it stays in line."""
-        line = self._lines.get(target)
+        line = self.without_budget.get(target)
         if line is None:
             return None
         while line.entries and line.entries[0].gone:
             line.entries.popleft()
         if not line.entries:
-            del self._lines[target]
+            del self.without_budget[target]
             return None
         return line.entries[0], line.clock - line.entries[0].joined

@@ -36,7 +36,7 @@ WORST: Final = (True, True, math.inf, True)
 class Places:
     """At most *capacity* open sessions; *phase* (0 to 1) is where in a time window the first place begins."""
 
-    __slots__ = ("beside", "capacity", "country", "phase", "places", "quiet_at")
+    __slots__ = ("beside", "capacity", "country", "look_at", "phase", "places", "quiet_at")
 
     def __init__(self, capacity: int, phase: float, country: str | None = None, beside: Places | None = None) -> None:
         self.country = country
@@ -46,6 +46,8 @@ class Places:
         """Those of the same target in another country."""
         self.quiet_at = -math.inf
         """When the last window of any session here is over: ids may be derived anew then."""
+        self.look_at = math.inf
+        """Before this time no session here has had its time: nobody need look."""
         self.places: tuple[Place, ...] = ()
 
     def __iter__(self) -> Iterator[Session]:
@@ -58,6 +60,12 @@ class Places:
 
         With *fresh* one without any answer yet goes before the rest.
         """
+        if prefer is None and not fresh:
+            # None is better than such a one, and nearly always there is one.
+            for place in self.places:
+                session = place.session
+                if session and session.use.answered and not session.use.in_flight and session.alias not in avoid:
+                    return session
         best, least = None, WORST
         for place in self.places:
             session = place.session
@@ -80,8 +88,10 @@ class Places:
         self.places += (place,)
         return place
 
-    def seat(self, place: Place, session: Session) -> None:
+    def seat(self, place: Place, session: Session, look_at: float) -> None:
+        """Give *place* to *session*, which has not had its time before *look_at*."""
         place.session, place.last_url = session, session.url
+        self.look_at = min(self.look_at, look_at)
         self.quiet_at = max(self.quiet_at, session.expires_at)
 
     def window(self, place: Place, ttl: float, now: float) -> tuple[int, float]:

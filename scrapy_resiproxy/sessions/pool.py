@@ -67,7 +67,10 @@ class SessionPool:
         self._most = 1 if self._rotates else settings.session_max_requests or math.inf
         self._targets = Targets(self._exits.capacity, self._hasher)
         self._named = NamedSessions()
-        self._closed: list[Session] = []
+        self._idle = math.inf if self._exits.idle is None else self._exits.idle
+        self._usual_country = self._exits.country(None)
+        self.closed: list[Session] = []
+        """The sessions that have ended and were not taken yet: nothing is in flight on them, their jars can go."""
         self.opened_count = 0
         self.retired_count = 0
         self.expired_count = 0
@@ -129,7 +132,7 @@ class SessionPool:
         is a place, because one that has served for a while may be worn too. Raises :class:`ValueError`, one line,
         when *country* cannot be had.
         """
-        country = self._exits.country(country)
+        country = self._usual_country if country is None else self._exits.country(country)
         if name is not None:
             return self._lease_named(name, country, now)
         places = self._targets.find(target, country)
@@ -187,10 +190,8 @@ class SessionPool:
         return self._named.gone(name, now) is not None
 
     def take_closed(self) -> list[Session]:
-        """The sessions that ended since the last call: nothing is in flight on them, their jars can go."""
-        if not self._closed:
-            return []
-        closed, self._closed = self._closed, []
+        """The sessions that ended since the last call: all of :attr:`closed`."""
+        closed, self.closed = self.closed, []
         return closed
 
     def open_sessions(self, target: str) -> int:
@@ -224,7 +225,7 @@ class SessionPool:
         wish = Wish(target, country, seed, self._exits.ttl, taken, place.last_url)
         session = self._make(wish, place.turn, now, end)
         if session is not None:
-            places.seat(place, session)
+            places.seat(place, session, min(session.expires_at, now + self._idle))
         return session
 
     def _open_named(self, name: str, country: str | None, now: float) -> Session | None:
@@ -271,17 +272,21 @@ class SessionPool:
         return Lease(session, fresh=not use.answered)
 
     def _expire(self, places: Places, now: float) -> None:
-        idle = self._exits.idle
-        for place in places.places:
-            session = place.session
-            if session is None:
-                continue
-            stale = idle is not None and not session.use.in_flight and now - session.use.last > idle
-            if stale or now >= session.expires_at:
+        """End the sessions at *places* that have had their time, and those whose endpoint is down."""
+        is_list = self.last_call is not None
+        if now < places.look_at and not is_list:
+            return
+        places.look_at = math.inf
+        for session in list(places):
+            stale_at = math.inf if session.use.in_flight else session.use.last + self._idle
+            if now > stale_at or now >= session.expires_at:
                 self.expired_count += 1
                 self._end(session)
-            elif self._exits.is_down(session.url, now):
+            elif is_list and self._exits.is_down(session.url, now):
                 self._end(session)
+            else:
+                # What is in flight, or used again, is stale later than it would be now.
+                places.look_at = min(places.look_at, session.expires_at, session.use.last + self._idle)
 
     def _end(self, session: Session) -> None:
         if session.use.ended:
@@ -293,4 +298,4 @@ class SessionPool:
 
     def _close_if_over(self, session: Session) -> None:
         if session.use.ended and not session.use.in_flight:
-            self._closed.append(session)
+            self.closed.append(session)

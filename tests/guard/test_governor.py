@@ -344,8 +344,10 @@ def test_a_way_through_all_its_states_is_told():
         "circuit_half_opened",
         "circuit_opened",
         "circuit_half_opened",
+        "circuit_recovering",
         "circuit_opened",
         "circuit_half_opened",
+        "circuit_recovering",
         "circuit_closed",
     ]
     assert not bench.gate().gated
@@ -675,7 +677,6 @@ def test_an_endpoint_that_is_given_up_stands_before_every_target_behind_it(reaso
     assert bench.admit("a", endpoint=GATE) == bench.peek("b", GATE) == GivenUp(reason)
     assert isinstance(bench.admit("a"), Permit), "another way is free"
     assert bench.events() == [(event, GATE)]
-    assert bench.governor.changes(GATE) == 1
 
 
 def test_a_proxy_that_fails_holds_every_target_behind_it_and_charges_none():

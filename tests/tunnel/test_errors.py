@@ -83,7 +83,7 @@ def test_the_tunnel_part_knows_nothing_of_scrapy(file):
     imported |= {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     assert not any(name.split(".")[0] == "scrapy" for name in imported)
     ours = {name for name in imported if name.startswith("scrapy_resiproxy")}
-    may = ("scrapy_resiproxy.tunnel", "scrapy_resiproxy.redact", "scrapy_resiproxy.wording")
+    may = tuple(f"scrapy_resiproxy.{part}" for part in ("names", "redact", "tunnel", "wording"))
     assert all(name.startswith(may) for name in ours)
     module = ".".join(["scrapy_resiproxy", *file.relative_to(ROOT).with_suffix("").parts])
     assert importlib.import_module(module.removesuffix(".__init__"))
