@@ -69,7 +69,7 @@ class Bench:
         self.crawler.engine = SimpleNamespace(running=True, downloader=SimpleNamespace(middleware=self.manager))
         self.stamp: Callable[[Request], None] = lambda request: None
         if isinstance(self.middleware, ResiproxyMiddleware):
-            self.stamp = self.middleware.crawl.rescheduler.request_scheduled
+            self.stamp = self.middleware.crawl.entrance.request_scheduled
         self.crawler.signals.send_catch_log(signals.spider_opened, spider=self.crawler.spider)
         self._made = 0
 

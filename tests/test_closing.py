@@ -11,7 +11,7 @@ from scrapy import Request, Spider
 from scrapy.core.scheduler import BaseScheduler, Scheduler
 from scrapy.utils.test import get_crawler
 
-from scrapy_resiproxy.components import rescheduler, unqueued
+from scrapy_resiproxy.components import turns, unqueued
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.schedule.waiting import HOLD
 
@@ -28,7 +28,7 @@ FACTS = {"outcome": "rate", "reason": "too_many_requests", "status": 429}
 
 @pytest.fixture(autouse=True)
 def no_timers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (rescheduler, unqueued):
+    for module in (turns, unqueued):
         monkeypatch.setattr(module, "call_later", lambda *_: SimpleNamespace(cancel=lambda: None))
 
 
@@ -53,7 +53,7 @@ class Left:
         setattr(self.crawler.engine, engine, there)
 
     def crawl(self, request: Request) -> None:
-        self.parts.rescheduler.request_scheduled(request)
+        self.parts.entrance.request_scheduled(request)
         self.scheduler.enqueue_request(request)
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ def test_one_letter_that_cannot_be_written_costs_the_others_nothing(
     refused = [ours(f"http://a.example/{number}", sent=1, log=[[1.0, FACTS]]) for number in range(4)]
     for request in refused:
         # Announced to the handlers, and never put into a queue.
-        left.parts.rescheduler.request_scheduled(request)
+        left.parts.entrance.request_scheduled(request)
     left.parts.unqueued.look()
     assert left.letters == {request.url: "terminal" for request in refused if not request.url.endswith("/2")}
     assert left.parts.office.unwritten == 1

@@ -18,6 +18,7 @@ from scrapy_resiproxy.components.browser import has_own_proxy, in_browser, would
 from scrapy_resiproxy.components.closing import Closing
 from scrapy_resiproxy.components.deadletters import DeadLetterOffice
 from scrapy_resiproxy.components.endings import Endings
+from scrapy_resiproxy.components.entrance import Entrance
 from scrapy_resiproxy.components.events import Events
 from scrapy_resiproxy.components.flow import again, host_of, state_of, strip_for_good
 from scrapy_resiproxy.components.idling import Idling
@@ -70,9 +71,10 @@ class Crawl:
         self.endings = Endings(runtime, self.office, self.rescheduler, self.wire)
         self.verdicts = Verdicts(runtime, self.rescheduler, self.sessions, self.events, self.wire, self.endings)
         self.wire.resettle = self.verdicts.resettle
-        self.rescheduler.hops = self.wire.redirected
+        self.entrance = Entrance(runtime, self.rescheduler.waits)
+        self.entrance.redirected = self.wire.redirected
         self.unqueued = Unqueued(runtime, self._refused_by_others)
-        self.rescheduler.announced = self.unqueued.announced
+        self.entrance.announced = self.unqueued.announced
         self.closing = Closing(runtime, self.office, self.rescheduler, self.wire)
         self.at_end: list[Callable[[], None]] = []
         """Called when everything has been written."""

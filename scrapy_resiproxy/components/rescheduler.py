@@ -1,9 +1,8 @@
 """Requests that may not leave yet: taken out of Scrapy's flow, kept, and given back when they are due.
 
 The way of a waiting request: the middleware calls :meth:`Rescheduler.park` and returns the copy; the engine passes it
-to ``request_scheduled``, where it is stopped (no errback, no ``request_dropped``, no place held); when it is due it
-goes through ``engine.crawl`` like any other request. Only public API: see Scrapy's documentation of the
-``request_scheduled`` signal and of ``IgnoreRequest`` raised from its handlers.
+to ``request_scheduled``, where it is stopped (:mod:`~scrapy_resiproxy.components.entrance`: no errback, no
+``request_dropped``, no place held); when it is due it goes through ``engine.crawl`` like any other request.
 """
 
 from __future__ import annotations
@@ -14,23 +13,23 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
-from scrapy.exceptions import IgnoreRequest
-from scrapy.utils.asyncio import call_later
+from scrapy import signals
 
-from scrapy_resiproxy.components.flow import META_SCHEDULED, is_hop, state_of, strip_ours, unwatch
+from scrapy_resiproxy.components.entrance import NUDGE
+from scrapy_resiproxy.components.flow import state_of
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
 from scrapy_resiproxy.components.retries import as_retry
+from scrapy_resiproxy.components.turns import BUSY_TURN, Turns
 from scrapy_resiproxy.guard.answers import Hold
-from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
+from scrapy_resiproxy.names import META_STATE
 from scrapy_resiproxy.schedule.waiting import NEVER_LEFT, Waiting
 from scrapy_resiproxy.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from scrapy import Spider
+    from scrapy import Request, Spider
 
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.guard.budget import Reservation
@@ -44,9 +43,6 @@ RELEASED_AT_ONCE = 100
 BUDGET_TURN = 1.0
 """Seconds between looks at what waits for budget; a first attempt of the target looks at once."""
 
-BUSY_TURN = 0.1
-"""Seconds until the next try while Scrapy takes no more requests."""
-
 BROKEN_TURN = 5.0
 """Seconds until the next try when the scheduler would not take a request."""
 
@@ -55,7 +51,7 @@ KEPT_TURN = 60.0
 
 
 class Rescheduler:
-    """Owns the timer of one crawl, and everything that waits."""
+    """Owns everything that waits."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -67,21 +63,12 @@ class Rescheduler:
         """Given back, not yet at their next outcome: by state id."""
         self._ending: deque[tuple[Waiting[Request], str, float | None]] = deque()
         """Those whose target has ended, with their verdict and when they may be sent again."""
-        self.hops: Callable[[Request], None] | None = None
-        """Told of a redirect before the dupefilter sees it."""
-        self.announced: Callable[[Request, State], None] = lambda request, state: None  # noqa: ARG005
-        """Told of every request that was sent before and goes on to the scheduler now."""
         self.on_turn: Callable[[float], None] = lambda now: None  # noqa: ARG005
         """Called at the beginning of every turn."""
-        self._nudge = Request("data:,resiproxy-wake", dont_filter=True)
-        self._timer: Any = None
-        self._timer_at = math.inf
         self._looked_at_budget = 0.0
-        self._closing = False
-        runtime.wake_at = self.wake_at
-        connect = self.crawler.signals.connect
-        connect(self.request_scheduled, signals.request_scheduled)
-        connect(self.spider_opened, signals.spider_opened)
+        self._turns = Turns(runtime, self._release_what_may_go, self._next_turn)
+        self.wake_at = runtime.wake_at = self._turns.wake_at
+        self.crawler.signals.connect(self.spider_opened, signals.spider_opened)
 
     # Into the room ------------------------------------------------------------------------------------------
 
@@ -138,31 +125,8 @@ class Rescheduler:
 
     # Out of the room ----------------------------------------------------------------------------------------
 
-    def wake_at(self, when: float) -> None:
-        """Ask for a turn at *when* (monotonic)."""
-        if when >= self._timer_at or self._closing or self.runtime.engine is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = when
-        self._timer = call_later(max(0.0, when - self.runtime.now()), self._turn)
-
-    def _turn(self) -> None:
-        """Give back what is due, look at what waits for budget, and make the engine look at its queue."""
-        self._timer, self._timer_at = None, math.inf
-        engine = self.runtime.engine
-        if self._closing:
-            return
-        if engine is None or not engine.running or engine.needs_backout():
-            self._wake_for_next(self.runtime.now() + BUSY_TURN)
-            return
-        now = self.runtime.now()
-        try:
-            self._release_what_may_go(now)
-        finally:
-            self._wake_for_next(now)
-
     def _release_what_may_go(self, now: float) -> None:
+        """Give back what is due, look at what waits for budget, and make the engine look at its queue."""
         self.on_turn(now)
         released = self._end_some()
         while released < RELEASED_AT_ONCE and (target := self.room.pop_look(now)) is not None:
@@ -175,19 +139,20 @@ class Rescheduler:
                 self.look_at_budget(target, now)
         engine = self.runtime.engine
         if not released and engine is not None:
-            engine.crawl(self._nudge)
+            engine.crawl(NUDGE)
 
-    def _wake_for_next(self, earliest: float) -> None:
+    def _next_turn(self, earliest: float) -> float:
+        """When the next turn is needed, not before *earliest*; infinity while nobody waits."""
         due = earliest if self._ending else self.room.next_due()
-        if due is not None:
-            self.wake_at(max(due, earliest))
+        turns = [math.inf if due is None else max(due, earliest)]
         if self.room.targets_without_budget():
-            self.wake_at(max(self._looked_at_budget + BUDGET_TURN, earliest))
+            turns.append(max(self._looked_at_budget + BUDGET_TURN, earliest))
         for queue in self.runtime.queues:
             held_until = queue.next_release()
             if held_until is not None:
                 # Overdue: the queue was not asked (a pause, no free place): it need not be asked at once again.
-                self.wake_at(held_until if held_until > earliest else earliest + BUSY_TURN)
+                turns.append(held_until if held_until > earliest else earliest + BUSY_TURN)
+        return min(turns)
 
     def _due(self, entry: Waiting[Request], now: float) -> bool:
         """Give *entry* back, or let it wait for budget; whether it was given back."""
@@ -205,7 +170,7 @@ class Rescheduler:
 
     def look_again(self, target: str) -> None:
         """Something happened at *target*: what it held may go."""
-        if self.room.first_held(target) is not None and not self._closing:
+        if self.room.first_held(target) is not None and not self._turns.over:
             self._let_go(target, self.runtime.now())
 
     def look_everywhere(self) -> None:
@@ -329,28 +294,9 @@ class Rescheduler:
 
     # Signals ------------------------------------------------------------------------------------------------
 
-    def request_scheduled(self, request: Request) -> None:
-        """Stop what must wait; stamp, and strip of credentials, what goes on to the scheduler."""
-        state = state_of(request)
-        if request is self._nudge or (state is not None and self._waits(request, state)):
-            raise IgnoreRequest
-        unwatch(request)  # A redirect's copy carries our stand-in.
-        meta = request.meta
-        meta.pop(META_STORY, None)
-        if state is not None:
-            strip_ours(request, state)
-            hop = is_hop(request, state)
-            meta[META_STATE] = {**state, "proxy": False, "jar": False, "browser": False, "hop": hop}
-            if hop and self.hops is not None:
-                self.hops(request)
-            self.announced(request, state)
-        if META_TARGET in meta:
-            meta.setdefault("download_slot", str(meta[META_TARGET]))
-        meta[META_SCHEDULED] = True
-
-    def _waits(self, request: Request, state: State) -> bool:
-        """Whether this very request is what waits. Only copies of it are given back: should it come late, it is stopped
-        all the same.
+    def waits(self, request: Request, state: State) -> bool:
+        """Whether this very *request* is what waits. Only copies of it are given back: should it come late, it is
+        stopped all the same.
         """
         entry = self.room.get(state["id"]) or self.in_flow.get(state["id"])
         return entry is not None and entry.request is request
@@ -366,7 +312,5 @@ class Rescheduler:
 
     def close(self) -> list[Waiting[Request]]:
         """Stop, and return everything that still waits or was given back and has no outcome."""
-        self._closing = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._turns.stop()
         return [*self.room, *self.in_flow.values()]
