@@ -52,14 +52,17 @@ def find_wall(
         return wall
     if "redirect_urls" in request.meta:
         wall = _by_url(request, response)
-    if wall is not None or not text_rules or not isinstance(response, TextResponse) or not response.body:
+    if wall is not None or not text_rules or not isinstance(response, TextResponse):
         return wall
-    wall = _by_marker(response, markers) if markers else None
-    if wall is not None:
+    if markers and (wall := _by_marker(response, markers)) is not None:
         return wall
-    if response.status >= 400 or response.status < 200:
-        return _by_refused_page(response, narrow(response.body))
-    return _by_good_page(narrow(response.body)) if _looks_like_html(response) else None
+    refused = not 200 <= response.status < 400
+    if not refused and not _looks_like_html(response):
+        return None
+    body = response.body
+    if not body:
+        return None
+    return _by_refused_page(response, narrow(body)) if refused else _by_good_page(narrow(body))
 
 
 def find_widget(response: Response) -> Outcome | None:
