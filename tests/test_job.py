@@ -65,3 +65,17 @@ def test_a_retry_keeps_its_time(tmp_path: Path) -> None:
     runtime, (entry,) = next_run(tmp_path, "backoff", "transient/timeout", wait=200.0)
     assert entry.due == pytest.approx(runtime.now() + 200.0, abs=60.0)
     assert runtime.governor.peek(TARGET, runtime.now()) is None
+
+
+def test_what_a_kill_caught_on_its_way_is_taken_up_until_it_is_done(tmp_path: Path) -> None:
+    killed = started(tmp_path)
+    request = Request(f"http://{TARGET}/item/1")
+    Job(killed).journal(request, {"id": "x", "slot": None, "filter": False, "sent": 1}, TARGET)
+    assert killed.store is not None
+    killed.store.commit()
+    for _ in range(2):
+        runtime = started(tmp_path)
+        assert runtime.crawler.spider is not None
+        job = Job(runtime)
+        assert [entry.id for entry in job.take_up(runtime.crawler.spider)] == ["x"]
+        job.close()

@@ -419,6 +419,13 @@ def test_a_target_is_found_however_its_host_is_spelt(key: str, url: str) -> None
     assert found.target_key(host_of(Request(url))) == "it"
 
 
+@pytest.mark.parametrize(
+    "url", ["data:,pass/word/secret.example", "data:,a//secret.example", "about:blank", "file:/a/b"]
+)
+def test_what_has_no_host_has_none(url: str) -> None:
+    assert host_of(Request(url)) == ""
+
+
 def test_targets_are_found_by_host_then_by_star() -> None:
     found = config(
         TARGETS={

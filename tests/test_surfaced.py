@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 
 from scrapy_resiproxy import BudgetExhausted, CircuitOpen, ProxyRefused, ResiproxyError, SessionLost, SoftBlock
 from scrapy_resiproxy import signals as our_signals
-from scrapy_resiproxy.components import rescheduler as module
+from scrapy_resiproxy.components import turns as module
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.middleware import ResiproxyMiddleware
 from scrapy_resiproxy.components.surfaced import error_of, last_outcome
@@ -346,8 +346,9 @@ def test_what_surfaces_after_it_waited_says_what_its_last_attempt_came_to(
 
 
 def test_the_page_that_another_request_got_in_vain_is_a_soft_block_only_where_it_looked_good_or_was_a_walls() -> None:
-    def arrives(class_: str, reason: str, status: int) -> type:
-        state: Any = {"log": [(1.0, {"outcome": class_, "reason": reason, "status": status})]}
+    def arrives(class_: str, reason: str, status: int | None) -> type:
+        facts = {"outcome": class_, "reason": reason} | ({"status": status} if status else {})
+        state: Any = {"log": [(1.0, facts)]}
         outcome = last_outcome(state)
         assert outcome is not None
         return type(error_of(Request("http://a/"), "attempts_exhausted", state, outcome))
@@ -356,6 +357,8 @@ def test_the_page_that_another_request_got_in_vain_is_a_soft_block_only_where_it
     assert arrives("transient", "validator_transient", 200) is SoftBlock
     assert arrives("identity", "challenge", 403) is SoftBlock
     assert arrives("transient", "proxy_error", 502) is ProxyRefused
+    assert arrives("transient", "dns_not_found", 502) is ProxyRefused
+    assert arrives("transient", "dns_not_found", None) is ResiproxyError, "our own resolver says so, too"
 
 
 def test_a_browsers_context_without_a_proxy_may_go_where_everything_goes_direct(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from scrapy_resiproxy.components.middleware_order import (
     placed_middlewares,
     switched_on,
 )
+from scrapy_resiproxy.components.queue_state import foreign_line, is_state, state_in
 from scrapy_resiproxy.names import HTTPX_HANDLER
 from scrapy_resiproxy.settings import SettingError
 
@@ -43,8 +44,19 @@ def check_components(runtime: Runtime) -> None:
             "RESIPROXY_PROXY needs scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware, which "
             f"{switch} switches off: without it the proxy's credentials go nowhere."
         )
+    _check_job(runtime)
     if runtime.pool is not None:
         _warn_of_https(runtime)
+
+
+def _check_job(runtime: Runtime) -> None:
+    """Our queue would find out, too, but only when the spider's ``start`` has begun."""
+    queue = loaded(runtime.crawler.settings.get("SCHEDULER_PRIORITY_QUEUE"))
+    if runtime.jobdir is None or getattr(queue, "__name__", "") != "GuardedPriorityQueue":
+        return
+    state = state_in(runtime.jobdir)
+    if not is_state(state):
+        raise SettingError(foreign_line(runtime.jobdir, state))
 
 
 def _check_retry_layers(placed: list[Placed]) -> None:

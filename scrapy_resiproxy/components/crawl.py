@@ -71,7 +71,7 @@ class Crawl:
         self.endings = Endings(runtime, self.office, self.rescheduler, self.wire)
         self.verdicts = Verdicts(runtime, self.rescheduler, self.sessions, self.events, self.wire, self.endings)
         self.wire.resettle = self.verdicts.resettle
-        self.entrance = Entrance(runtime, self.rescheduler.waits)
+        self.entrance = Entrance(runtime, self.rescheduler.stops)
         self.entrance.redirected = self.wire.redirected
         self.unqueued = Unqueued(runtime, self._refused_by_others)
         self.entrance.announced = self.unqueued.announced

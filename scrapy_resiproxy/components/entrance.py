@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy import Request, signals
+from scrapy import signals
 from scrapy.exceptions import IgnoreRequest
 
 from scrapy_resiproxy.components.flow import META_SCHEDULED, is_hop, state_of, strip_ours, unwatch
@@ -17,18 +17,17 @@ from scrapy_resiproxy.names import META_STATE, META_STORY, META_TARGET
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Request
+
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.runtime import Runtime
 
-NUDGE = Request("data:,resiproxy-wake", dont_filter=True)
-"""Handed to the engine to make it look at its queue; it is never sent."""
-
 
 class Entrance:
-    """Stops what must wait (*waits* says so); stamps, and strips of credentials, what goes on to the scheduler."""
+    """Stops what is not to be scheduled (*stops* says so); stamps, and strips of credentials, what goes on."""
 
-    def __init__(self, runtime: Runtime, waits: Callable[[Request, State], bool]) -> None:
-        self._waits = waits
+    def __init__(self, runtime: Runtime, stops: Callable[[Request, State | None], bool]) -> None:
+        self._stops = stops
         self.redirected: Callable[[Request], None] = lambda hop: None  # noqa: ARG005
         """Told of a redirect before the dupefilter sees it."""
         self.announced: Callable[[Request, State], None] = lambda request, state: None  # noqa: ARG005
@@ -38,7 +37,7 @@ class Entrance:
     def request_scheduled(self, request: Request) -> None:
         """One comes."""
         state = state_of(request)
-        if request is NUDGE or (state is not None and self._waits(request, state)):
+        if self._stops(request, state):
             raise IgnoreRequest
         unwatch(request)  # A redirect's copy carries our stand-in.
         meta = request.meta

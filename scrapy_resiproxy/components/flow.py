@@ -152,7 +152,7 @@ def is_robots_txt(request: Request) -> bool:
 def host_of(request: Request) -> str:
     """The host name as ``RESIPROXY_TARGETS`` spells it; empty where the URL has none."""
     parts = request.url.split("/", 3)
-    return _host_in(parts[2]) if len(parts) > 2 else ""
+    return _host_in(parts[2]) if len(parts) > 2 and not parts[1] and parts[0][-1:] == ":" else ""
 
 
 @lru_cache(maxsize=8192)

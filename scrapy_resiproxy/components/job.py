@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.request import request_from_dict
 
 from scrapy_resiproxy.components.flow import again, state_of
+from scrapy_resiproxy.components.refusing import is_refused
 from scrapy_resiproxy.names import META_STATE
 from scrapy_resiproxy.schedule.waiting import NEVER_LEFT, Waiting
 
@@ -76,10 +77,11 @@ class Job:
         store = self.runtime.store
         if store is None:
             return
-        clean = bool(store.fact("clean"))
+        if not store.fact("clean"):
+            store.take_back()  # Scrapy's queue died with the process.
         store.remember("clean", value=False)
         for row in store.load():
-            if clean and row.released:
+            if row.released:
                 continue  # Scrapy's own queue has it.
             entry = self._restored(row, spider)
             if entry is not None:
@@ -113,7 +115,8 @@ class Job:
         )
 
     def close(self) -> None:
-        """The crawl has come to its end in order."""
+        """The crawl has come to its end in order. One that was refused leaves the job as it was."""
         if self.runtime.store is not None:
-            self.runtime.store.remember("clean", value=True)
+            if not is_refused(self.runtime.crawler):
+                self.runtime.store.remember("clean", value=True)
             self.runtime.store.close()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 
 from scrapy_resiproxy.components.queue_state import foreign_line, is_state, put_aside
-from scrapy_resiproxy.components.refusing import refuse
+from scrapy_resiproxy.components.refusing import is_refused, refuse
 from scrapy_resiproxy.guard.governor import GivenUp
 from scrapy_resiproxy.names import META_TARGET
 from scrapy_resiproxy.runtime import Runtime
@@ -55,10 +55,10 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         except SettingError:
             self._runtime = None  # The middleware says so, and stops the crawl.
         self._downloader = crawler.engine.downloader
-        self._foreign = None if is_state(slot_startprios) else slot_startprios
-        if self._foreign is not None:
+        self._state_before = slot_startprios
+        if not is_state(slot_startprios):
             refuse(crawler, foreign_line(crawler.settings["JOBDIR"], slot_startprios))
-            slot_startprios = None
+        self._refused = is_refused(crawler)
         self._count = 0
         self._target_in: dict[str, str | None] = {}
         """Whose requests are in each slot; None where it mixes targets, which are then held one by one later."""
@@ -69,19 +69,24 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._held: dict[str, float] = {}
         self._holds: list[tuple[float, str]] = []
         self._kept_slots: set[str] = set()
-        # SQLite queues (Scrapy 2.19) survive a kill by themselves.
-        survives = any("sqlite" in cls.__name__.lower() for cls in downstream_queue_cls.__mro__)
-        killed = self._runtime is not None and self._runtime.was_killed and self._foreign is None
-        if key and killed and not survives:
-            put_aside(Path(key))
-            slot_startprios = None
-        super().__init__(crawler, downstream_queue_cls, key, slot_startprios, start_queue_cls=start_queue_cls)
+        readable = not self._refused and self._is_readable(key, downstream_queue_cls)
+        left = slot_startprios if readable else None
+        super().__init__(crawler, downstream_queue_cls, key, left, start_queue_cls=start_queue_cls)
         for slot, queue in self.pqueues.items():
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
         if self._runtime is not None:
             self._runtime.queues.append(self)
+
+    def _is_readable(self, key: str, downstream_queue_cls: type) -> bool:
+        """Whether the queue files in the folder *key* can be gone on with; they are put aside if not."""
+        # SQLite queues (Scrapy 2.19) survive a kill by themselves.
+        survives = any("sqlite" in cls.__name__.lower() for cls in downstream_queue_cls.__mro__)
+        if not key or survives or self._runtime is None or not self._runtime.was_killed:
+            return True
+        put_aside(Path(key))
+        return False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
@@ -139,7 +144,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
 
     def close(self) -> Any:
         """What Scrapy writes down, to go on with in the next run."""
-        return super().close() if self._foreign is None else self._foreign
+        return self._state_before if self._refused else super().close()
 
     def __len__(self) -> int:
         """What will be sent in this run: the waiting room counts with the memory queue, so that the spider does not

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 logger = logging.getLogger(__name__)
+
+
+def state_in(jobdir: str) -> Any:
+    """What the scheduler of the job's last run has written down of its queue; None where it has not, or not in JSON."""
+    try:
+        return json.loads(Path(jobdir, "requests.queue", "active.json").read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def is_state(value: Any) -> bool:

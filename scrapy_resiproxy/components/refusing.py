@@ -49,9 +49,13 @@ def is_refused(crawler: Crawler) -> bool:
 
 
 def _end(crawler: Crawler) -> None:
-    """Let the engine start, which others rely on to be stopped in their turn, but do nothing, and close the spider."""
-    if crawler.spider is not None:
-        crawler.spider.start = _nothing  # type: ignore[method-assign]
+    """Let the engine start, which others rely on to be stopped in their turn, but do nothing, and close the spider.
+
+    ``scrapy shell`` has no spider yet, and closes by itself.
+    """
+    if crawler.spider is None:
+        return
+    crawler.spider.start = _nothing  # type: ignore[method-assign]
 
     def opened() -> None:
         assert crawler.engine is not None

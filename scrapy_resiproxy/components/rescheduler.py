@@ -13,12 +13,12 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scrapy import signals
+from scrapy import Request, signals
 
-from scrapy_resiproxy.components.entrance import NUDGE
 from scrapy_resiproxy.components.flow import state_of
 from scrapy_resiproxy.components.funding import Funding
 from scrapy_resiproxy.components.job import Job
+from scrapy_resiproxy.components.refusing import is_refused
 from scrapy_resiproxy.components.retries import as_retry
 from scrapy_resiproxy.components.turns import BUSY_TURN, Turns
 from scrapy_resiproxy.guard.answers import Hold
@@ -29,7 +29,7 @@ from scrapy_resiproxy.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
 
     from scrapy_resiproxy.components.flow import State
     from scrapy_resiproxy.guard.budget import Reservation
@@ -65,6 +65,8 @@ class Rescheduler:
         """Those whose target has ended, with their verdict and when they may be sent again."""
         self.on_turn: Callable[[float], None] = lambda now: None  # noqa: ARG005
         """Called at the beginning of every turn."""
+        self._nudge = Request("data:,resiproxy-wake", dont_filter=True)
+        """Handed to the engine to make it look at its queue; it is never sent."""
         self._looked_at_budget = 0.0
         self._turns = Turns(runtime, self._release_what_may_go, self._next_turn)
         self.wake_at = runtime.wake_at = self._turns.wake_at
@@ -139,7 +141,7 @@ class Rescheduler:
                 self.look_at_budget(target, now)
         engine = self.runtime.engine
         if not released and engine is not None:
-            engine.crawl(NUDGE)
+            engine.crawl(self._nudge)
 
     def _next_turn(self, earliest: float) -> float:
         """When the next turn is needed, not before *earliest*; infinity while nobody waits."""
@@ -294,15 +296,19 @@ class Rescheduler:
 
     # Signals ------------------------------------------------------------------------------------------------
 
-    def waits(self, request: Request, state: State) -> bool:
-        """Whether this very *request* is what waits. Only copies of it are given back: should it come late, it is
-        stopped all the same.
+    def stops(self, request: Request, state: State | None) -> bool:
+        """Whether this very *request* is what waits, or only wakes the engine. Only copies of what waits are given
+        back: should it come late, it is stopped all the same.
         """
+        if state is None:
+            return request is self._nudge
         entry = self.room.get(state["id"]) or self.in_flow.get(state["id"])
         return entry is not None and entry.request is request
 
     def spider_opened(self, spider: Spider) -> None:
-        """Take up what the last run of this job left waiting."""
+        """Take up what the last run of this job left waiting, if this one is not refused."""
+        if is_refused(self.crawler):
+            return
         for entry in self.job.take_up(spider):
             self.room.park(entry)
         if len(self.room):

@@ -75,17 +75,19 @@ def error_of_hold(request: Request, reason: str, state: State, outcome: Outcome,
 def _kind(reason: str, state: State, outcome: Outcome, response: Response | None) -> type[ResiproxyError]:
     if reason in ERRORS:
         return ERRORS[reason]
-    if said_by_proxy(outcome):
+    answered = response is not None or _last_status(state) is not None
+    # That a name does not resolve is said by a proxy's answer, or by our own resolver.
+    if said_by_proxy(outcome) and (answered or outcome.reason != "dns_not_found"):
         return ProxyRefused
-    if outcome.class_ is OutcomeClass.IDENTITY or response is not None or _looked_good(state):
+    if outcome.class_ is OutcomeClass.IDENTITY or response is not None or 200 <= (_last_status(state) or 0) < 300:
         return SoftBlock
     return ResiproxyError
 
 
-def _looked_good(state: State) -> bool:
-    """Whether the last answer, which is no longer at hand, had a good status."""
+def _last_status(state: State) -> int | None:
+    """The status of the last answer, which may be no longer at hand; None where there was none."""
     log = state.get("log")
-    return 200 <= log[-1][1].get("status", 0) < 300 if log else False
+    return log[-1][1].get("status") if log else None
 
 
 def said_by_proxy(outcome: Outcome) -> bool:

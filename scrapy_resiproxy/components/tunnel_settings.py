@@ -165,25 +165,26 @@ class Router:
         Raises ``ValueError`` for a proxy without a host.
         """
         proxy, url = _parsed(request.meta["proxy"]), urlparse_cached(request)
-        if not proxy.hostname or not url.hostname:
-            raise ValueError(f"{'proxy' if url.hostname else 'URL'} without a host name: {request}")
+        proxy_host, host = proxy.hostname, url.hostname
+        if not proxy_host or not host:
+            raise ValueError(f"{'proxy' if host else 'URL'} without a host name: {request}")
         authorization = request.headers.get(b"Proxy-Authorization")
         login = self._hash(authorization)
         bind = request.meta.get("bindaddress") or self._bind_address
         bind = (bind, 0) if isinstance(bind, str) else bind
         proxy_port, port = proxy.port or _PROXY_PORT, url.port or _HTTPS_PORT
         key = TunnelKey(
-            proxy=_host_port(proxy.hostname, proxy_port),
+            proxy=_host_port(proxy_host, proxy_port),
             session=_alias(request) or login,
-            origin=_host_port(url.hostname, port),
+            origin=_host_port(host, port),
             login=login,
             bind=repr(bind) if bind else "",
         )
         return Route(
             key,
-            proxy.hostname,
+            proxy_host,
             proxy_port,
-            url.hostname,
+            host,
             port,
             authorization=authorization,
             bind=bind,

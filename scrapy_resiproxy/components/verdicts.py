@@ -10,6 +10,7 @@ from scrapy_resiproxy import signals
 from scrapy_resiproxy.components.browser import in_browser
 from scrapy_resiproxy.components.flow import ATTEMPTS_KEPT, again, attempt_of, host_of, story_of, uncached, with_attempt
 from scrapy_resiproxy.components.waits import sleep
+from scrapy_resiproxy.components.wishes import wrong_wish
 from scrapy_resiproxy.guard.decide import Deliver, GiveUp, History, PastAttempt, Retry, decide
 from scrapy_resiproxy.guard.samples import is_unreachable
 from scrapy_resiproxy.names import META_IDEMPOTENT, META_SESSION
@@ -94,7 +95,19 @@ class Verdicts:
         if outcome.ok:
             return self._deliver(request, flight, response)
         if cached:
-            return self._refetch(request, flight.state)
+            # A bad page from the HTTP cache is fetched anew; nothing was sent, so nothing is charged.
+            return uncached(again(request, flight.state))
+        return self._act_on(request, flight, outcome, response, exception)
+
+    def _act_on(
+        self,
+        request: Request,
+        flight: Flight,
+        outcome: Outcome,
+        response: Response | None,
+        exception: Exception | None,
+    ) -> Answer | Awaitable[Answer]:
+        """Decide on a failed attempt, and carry it out."""
         state = self._with_attempt(flight, outcome, exception)
         decision = self._decide(request, flight, state, outcome)
         if isinstance(decision, Retry) and (reason := self._no_place_to_wait(flight, decision)) is not None:
@@ -109,8 +122,10 @@ class Verdicts:
         have failed alike.
         """
         before = request.meta.get("retry_times", 0)
+        if wrong_wish(request.meta, self.runtime.pool) is not None:
+            return  # Nobody can tell what would have come of it.
         state = self._with_attempt(flight, outcome, exception)
-        state["sent"] = 1 + (before if isinstance(before, int) else 0)
+        state["sent"] = 1 + (max(0, before) if isinstance(before, int) else 0)
         state["log"] = state["log"] * min(state["sent"], ATTEMPTS_KEPT)
         decision = self._decide(request, flight, state, outcome)
         waits = flight.scheduled or getattr(decision, "delay", 0.0) <= self.runtime.config.waiting.inline_wait_max
@@ -204,10 +219,6 @@ class Verdicts:
         return response
 
     # Sent round again ---------------------------------------------------------------------------------------
-
-    def _refetch(self, request: Request, state: State) -> Request:
-        """A bad page from the HTTP cache is fetched again; nothing was sent, so nothing is charged."""
-        return uncached(again(request, state))
 
     def _retry(
         self, request: Request, flight: Flight, state: State, outcome: Outcome, decision: Retry

@@ -82,6 +82,11 @@ class WaitingStore:
             self._begin()
             self._db.execute("UPDATE waiting SET released = 1 WHERE id = ?", (entry_id,))
 
+    def take_back(self) -> None:
+        """Nothing is in the hands of Scrapy's scheduler any more."""
+        self._begin()
+        self._db.execute("UPDATE waiting SET released = 0")
+
     def finish(self, entry_id: str, now: float) -> None:
         """The request has its final outcome (*now* in seconds of any clock): its row goes soon."""
         if entry_id in self._ids:

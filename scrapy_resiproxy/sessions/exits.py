@@ -48,8 +48,8 @@ class Exits(Protocol):
     """Sessions that can be open at once for one target and country."""
     can_rotate: bool
     """Whether another exit can be had on demand."""
-    idle: float | None
-    """Seconds without a request after which the exit is gone."""
+    idle: float
+    """Seconds without a request after which the exit is gone; infinite where none are known."""
     ttl: float
     """Seconds after which a session is rotated."""
     named_ttl: float | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,7 @@ class Gateway(ABC):
     """What templates and vendors' presets share. A gateway is never out of exits."""
 
     ids: IdFormat = WORD
-    idle: float | None = None
+    idle: float = math.inf
     named_ttl: float | None = None
     takes_country: bool
     can_rotate: bool
@@ -135,7 +136,7 @@ class VendorGateway(Gateway):
         self._wrapped = wrapped
         self._preset = wrapped.preset
         self.ids = wrapped.preset.ids
-        self.idle = wrapped.preset.idle
+        self.idle = math.inf if wrapped.preset.idle is None else wrapped.preset.idle
         self.named_ttl = wrapped.preset.ttl_max
         self.takes_country = wrapped.takes_country
         self.endpoint = wrapped.endpoint.bare

@@ -67,7 +67,6 @@ class SessionPool:
         self._most = 1 if self._rotates else settings.session_max_requests or math.inf
         self._targets = Targets(self._exits.capacity, self._hasher)
         self._named = NamedSessions()
-        self._idle = math.inf if self._exits.idle is None else self._exits.idle
         self._usual_country = self._exits.country(None)
         self.closed: list[Session] = []
         """The sessions that have ended and were not taken yet: nothing is in flight on them, their jars can go."""
@@ -225,7 +224,7 @@ class SessionPool:
         wish = Wish(target, country, seed, self._exits.ttl, taken, place.last_url)
         session = self._make(wish, place.turn, now, end)
         if session is not None:
-            places.seat(place, session, min(session.expires_at, now + self._idle))
+            places.seat(place, session, min(session.expires_at, now + self._exits.idle))
         return session
 
     def _open_named(self, name: str, country: str | None, now: float) -> Session | None:
@@ -278,7 +277,7 @@ class SessionPool:
             return
         places.look_at = math.inf
         for session in list(places):
-            stale_at = math.inf if session.use.in_flight else session.use.last + self._idle
+            stale_at = math.inf if session.use.in_flight else session.use.last + self._exits.idle
             if now > stale_at or now >= session.expires_at:
                 self.expired_count += 1
                 self._end(session)
@@ -286,7 +285,7 @@ class SessionPool:
                 self._end(session)
             else:
                 # What is in flight, or used again, is stale later than it would be now.
-                places.look_at = min(places.look_at, session.expires_at, session.use.last + self._idle)
+                places.look_at = min(places.look_at, session.expires_at, session.use.last + self._exits.idle)
 
     def _end(self, session: Session) -> None:
         if session.use.ended:

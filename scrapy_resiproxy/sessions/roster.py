@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ class Roster:
     """A list of endpoints, used in turn. One that was refused rests: at that target, or everywhere."""
 
     endpoint: str | None = None
-    idle: float | None = None
+    idle: float = math.inf
     named_ttl: float | None = None
 
     def __init__(

@@ -42,6 +42,8 @@ class CountedTransport:
     def __init__(self, transport: Any, traffic: Traffic) -> None:
         self._transport = transport
         self._traffic = traffic
+        # Called six times for every response: not by way of __getattr__.
+        self.pauseProducing, self.resumeProducing = transport.pauseProducing, transport.resumeProducing
         directlyProvides(self, providedBy(transport))
 
     def __getattr__(self, name: str) -> Any:

@@ -58,6 +58,27 @@ def test_observing_changes_nothing_and_counts(day: Any) -> None:
     assert crawled.stats["resiproxy/retry_count"] == crawled.stats["retry/count"] == 120
 
 
+@pytest.mark.parametrize("odd", ['float("inf")', "-1", '"many"'])
+def test_observing_takes_any_word_of_the_project(day: Any, odd: str) -> None:
+    source = f"""
+class OddSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return super().request(url, meta={{"max_retry_times": 1, "resiproxy_idempotent": {odd}}}, **kwargs)
+
+class Retrying:
+    def process_request(self, request):
+        request.meta["retry_times"] = {odd}
+        request.meta["max_retry_times"] = {odd}
+"""
+    watching = {"RESIPROXY_MODE": "observe", "RETRY_ENABLED": False, "RESIPROXY_PROXY": None}
+    watching["DOWNLOADER_MIDDLEWARES"] = {"spider_under_test.Retrying": 584}
+    with day("ok") as today:
+        url = today.lab.site + "/nowhere.example/item/1"
+        crawled = today.crawl([url], watching, spider=source, name="OddSpider")
+    assert [error["error"] for error in crawled.errors] == ["HttpError"]
+    assert "Traceback" not in crawled.log
+
+
 FOREIGN = """
 import json
 from scrapy.core.scheduler import BaseScheduler

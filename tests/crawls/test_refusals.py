@@ -49,6 +49,9 @@ BY_HAND: dict[str, tuple[str, Any]] = {
 }
 
 
+RETRYING = {"DOWNLOADER_MIDDLEWARES": {"scrapy.downloadermiddlewares.retry.RetryMiddleware": 550}}
+
+
 def by_hand(part: str) -> dict[str, Any]:
     name, value = BY_HAND[part]
     return {name: value}
@@ -96,8 +99,12 @@ def runspider(directory: Path, *options: str, spider: str = "") -> subprocess.Co
         "    async def start(self):\n        yield {'item': 1}\n"
     )
     (directory / "items.py").write_text(source)
-    command = [sys.executable, "-m", "scrapy", "runspider", "items.py", "-s", "TELNETCONSOLE_ENABLED=False"]
-    command += ["-s", 'ADDONS={"scrapy_resiproxy.Addon": 500}', *options]
+    return scrapy(directory, "runspider", "items.py", *options)
+
+
+def scrapy(directory: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scrapy", name, "-s", "TELNETCONSOLE_ENABLED=False"]
+    command += ["-s", 'ADDONS={"scrapy_resiproxy.Addon": 500}', *words]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.run(
         command, cwd=directory, capture_output=True, text=True, env=environment, timeout=120, check=False
@@ -117,6 +124,14 @@ def test_a_refused_command_ends_with_1_and_leaves_the_feed_as_it_was(
     assert ended.stderr.count("refuses to start") == 1
 
 
+def test_the_shell_says_the_refusal_and_opens(tmp_path: Path) -> None:
+    words = ["-s", "RESIPROXY_MAX_ATTEMPTS=0", "-c", "response", "http://127.0.0.1:9/"]
+    run = scrapy(tmp_path, "shell", *words)
+    assert "scrapy_resiproxy refuses to start. RESIPROXY_MAX_ATTEMPTS is '0'" in run.stderr
+    assert run.stdout.strip() == "None"
+    assert run.returncode == 0
+
+
 # Jobs
 
 
@@ -125,6 +140,7 @@ class Job(ProbeSpider):
     custom_settings = {"DOWNLOAD_DELAY": 0}
 
     async def start(self):
+        self.note("started")
         for number in range(3):
             yield self.request(f"data:,{number}", dont_filter=True)
 """
@@ -164,7 +180,28 @@ def test_a_job_of_another_queue_is_refused_in_one_line_and_stays_as_it_was(
     assert "downloader/request_count" not in crawled.stats
     assert state_of_queue(job) == state
     assert (job / "requests.queue" / "0").is_dir()
-    assert not crawled.pages
+    assert crawled.notes == []
+
+
+@pytest.mark.parametrize("wrong", [WRONG, RETRYING], ids=["a setting", "a second retry layer"])
+def test_a_killed_job_is_as_it_was_after_a_run_that_was_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    write_job(job, {"shop.example": [0]})
+    (job / "requests.queue" / "shop.example" / "0").mkdir(parents=True)
+    store = WaitingStore(job / FILE_NAME)
+    store.remember("clean", False)
+    store.put("a", 1.0, {"url": "http://shop.example/"}, {}, released=True)
+    store.close()
+    crawled = crawl(tmp_path / "crawl", settings={"JOBDIR": str(job), **wrong}, spider=PAGES, name="Job")
+    assert crawled.notes == []
+    assert "put aside" not in crawled.log
+    assert "taken up" not in crawled.log
+    assert state_of_queue(job) == {"shop.example": [0]}
+    assert (job / "requests.queue" / "shop.example" / "0").is_dir()
+    store = WaitingStore(job / FILE_NAME)
+    assert store.fact("clean") is False
+    assert [(row.id, row.released) for row in store.load()] == [("a", True)]
+    store.close()
 
 
 @pytest.mark.parametrize("state", [{}, []])
