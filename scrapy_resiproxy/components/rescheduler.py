@@ -262,7 +262,9 @@ class Rescheduler:
         assert engine is not None
         try:
             if entry.sent and entry.reason not in NEVER_LEFT and "verdict" not in state:
-                request = as_retry(entry.request, self.runtime.config.general.retry_priority_adjust)
+                # At the end of the queue the session that was told to wait would be gone.
+                usual = 0 if entry.reason == "told" else self.runtime.config.general.retry_priority_adjust
+                request = as_retry(entry.request, usual)
             else:
                 request = entry.request.copy()
             engine.crawl(request)

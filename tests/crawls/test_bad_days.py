@@ -73,6 +73,10 @@ def test_a_rate_limit_is_kept_and_nobody_is_blocked(day: Any) -> None:
         row["path"]: row["session"] for row in rows if row.get("outcome") == "ok" and row["path"] in first_session
     }
     assert retried == first_session, "a retry must stay on the session that was told to wait"
+    paths = [row["path"] for row in rows]
+    early = [path for path in first_session if paths.index(path) < 20]
+    assert early
+    assert all(paths.index(path, paths.index(path) + 1) < 60 for path in early), "its session may end before the queue"
 
 
 def test_no_fake_page_reaches_a_callback(day: Any) -> None:
