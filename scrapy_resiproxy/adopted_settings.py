@@ -51,13 +51,18 @@ def retry_settings(general: GeneralSettings, settings: BaseSettings) -> GeneralS
     return replace(
         general,
         retry_enabled=scrapys(settings, "RETRY_ENABLED", flag),
-        retry_http_codes=scrapys(settings, "RETRY_HTTP_CODES", codes),
-        retry_exceptions=scrapys(settings, "RETRY_EXCEPTIONS", exceptions),
+        retry_http_codes=scrapys(settings, "RETRY_HTTP_CODES", _empty_if_none(codes)),
+        retry_exceptions=scrapys(settings, "RETRY_EXCEPTIONS", _empty_if_none(exceptions)),
         retry_priority_adjust=scrapys(settings, "RETRY_PRIORITY_ADJUST", whole(-math.inf)),
         retry_give_up_log_level=scrapys(settings, "RETRY_GIVE_UP_LOG_LEVEL", log_level, "ERROR"),
         # To wait without end is a thing that Scrapy can do.
         download_timeout=scrapys(settings, "DOWNLOAD_TIMEOUT", number(0, math.inf)),
     )
+
+
+def _empty_if_none(check: Check) -> Check:
+    """*check* for a list as Scrapy's ``getlist`` reads it."""
+    return lambda value: check(() if value is None else value)
 
 
 def adopted_retries(settings: BaseSettings, general: GeneralSettings) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 # Request meta that users set.
 META_SESSION: Final = "resiproxy_session"
@@ -39,5 +39,12 @@ DEAD_LETTER_REASONS: Final = (
 
 STATS_PREFIX: Final = "resiproxy"
 
+# Scrapy's private ones: no other is used, anywhere.
 HTTPX_HANDLER: Final = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
 """What DOWNLOAD_HANDLERS must name for it: private by its path, public by Scrapy's documentation."""
+
+
+def scheduler_of(engine: Any) -> Any:
+    """The scheduler of Scrapy's *engine*, which has no public name before Scrapy 2.19; None where there is none."""
+    holder = engine if hasattr(engine, "scheduler") else getattr(engine, "_slot", None)
+    return getattr(holder, "scheduler", None)

@@ -48,7 +48,7 @@ ADVICE = {
 """What to do, by class and blame."""
 ADVICE_BY_REASON = {
     "dns_not_found": "its name does not resolve: check the host in the URLs",
-    "tls_error": "TLS fails: the first line about that above says why",
+    "tls_error": "TLS fails: check the certificate, the TLS versions, and whether the proxy intercepts TLS",
 }
 """What to do, where the reason says more than the blame."""
 REFUSED_DIRECT = "the site refuses us: slow down, or go through a proxy (RESIPROXY_PROXY)"

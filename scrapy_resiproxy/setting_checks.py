@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any], Any]
 
-
 MOST: Final = 10**19
 """No number is larger: infinity and what overflows is no span of time and no count."""
 
@@ -110,10 +109,17 @@ def text(value: Any) -> str | None:
 
 def path(value: Any) -> str:
     """The path of a file."""
-    found = None if value is None else str(value) if isinstance(value, (str, Path)) else ""
-    if not is_text(found):
+    if not isinstance(value, (str, Path)) or not is_text(str(value)):
         raise ValueError("a path")
-    return str(found)
+    return str(value)
+
+
+def feed_path(value: Any) -> str:
+    """The path of the dead-letter feed, which has a switch of its own: no ``None``, from the command line neither."""
+    try:
+        return path(None if value == "None" else value)
+    except ValueError as error:
+        raise ValueError(f"{error} (RESIPROXY_DEADLETTER_ENABLED = False is for no feed at all)") from None
 
 
 def url_path(value: Any) -> str | None:

@@ -86,6 +86,15 @@ def test_who_is_well_again_has_no_line_however_bad_the_crawl_was(crawl: Crawl) -
     assert crawl.turn() == []
 
 
+def test_who_never_failed_hides_nobody_who_did(crawl: Crawl) -> None:
+    for target in ("0.example", "z.example"):
+        crawl.answers(OK, 50, target)
+        crawl.tally.of(target).bytes_bad = 10**9
+    crawl.answers(DOWN, 1)
+    (line,) = crawl.turn()
+    assert line.startswith("a.example: failing")
+
+
 def test_while_nothing_is_sent_the_last_reason_is_said(crawl: Crawl) -> None:
     crawl.answers(DOWN, 5)
     crawl.views["a.example"] = {"state": "open", "gone_since": 1000.0, "give_up_at": 1900.0, "next_probe": 1130.0}

@@ -16,34 +16,40 @@ from scrapy_resiproxy.outcome import OK, Blame, Outcome, OutcomeClass
 from scrapy_resiproxy.settings import GuardSettings
 
 A = "a.example"
+GATEWAY = "http://gateway.example:7000"
 DOWN = Outcome(OutcomeClass.TRANSIENT, "unavailable", Blame.TARGET)
 REFUSED = Outcome(OutcomeClass.IDENTITY, "forbidden", Blame.SESSION)
+UNREACHED = Outcome(OutcomeClass.TRANSIENT, "proxy_timeout", Blame.PROXY)
 LIMITED = Outcome(OutcomeClass.RATE, "too_many_requests", Blame.TARGET)
 
 
 class Crawl:
     """A governor and its events on a virtual clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, overrides: dict[str, GuardSettings] | None = None, endpoint: str | None = None) -> None:
         self.time = 1000.0
-        self.governor = Governor(GuardSettings(), random.Random(0))
+        self.governor = Governor(GuardSettings(), random.Random(0), overrides)
+        self.endpoint = endpoint
         runtime: Any = SimpleNamespace(
             governor=self.governor,
-            endpoint=None,
+            config=SimpleNamespace(guard=GuardSettings()),
+            endpoint=endpoint,
             queues=[],
             room=SimpleNamespace(holds=False),
             now=lambda: self.time,
             wall_at=lambda moment: moment,
             crawler=SimpleNamespace(signals=SignalManager(self), spider=None),
         )
-        rescheduler: Any = SimpleNamespace(wake_at=lambda when: None, look_again=lambda target: None)
+        rescheduler: Any = SimpleNamespace(
+            wake_at=lambda when: None, look_again=lambda target: None, look_everywhere=lambda: None
+        )
         self.events = Events(runtime, rescheduler)
 
     def answers(self, *outcomes: Outcome) -> None:
         """One after the other, a second apart."""
         for outcome in outcomes:
             self.time += 1.0
-            permit = self.governor.admit(A, self.time)
+            permit = self.governor.admit(A, self.time, endpoint=self.endpoint)
             assert isinstance(permit, Permit)
             self.governor.report(permit, outcome, self.time, fresh=True)
             self.events.take(A, outcome)
@@ -102,3 +108,12 @@ def test_who_fails_for_longer_than_the_window_is_down(caplog: pytest.LogCaptureF
     crawl.time += 120.0
     crawl.probe(DOWN)
     assert caplog.messages[-1].startswith("a.example is still down")
+
+
+@pytest.mark.parametrize(("endpoint", "span"), [(None, "5 min"), (GATEWAY, "60 s")], ids=["target", "proxy"])
+def test_the_window_that_is_named_is_the_one_that_was_looked_at(
+    endpoint: str | None, span: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = DOWN if endpoint is None else UNREACHED
+    Crawl({"*": GuardSettings(circuit_window=300.0)}, endpoint).answers(*[OK, failed] * 10)
+    assert f"fails (50% of its answers in the last {span}, the last one " in caplog.messages[-1]

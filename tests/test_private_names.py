@@ -9,9 +9,11 @@ from pathlib import Path
 import scrapy_resiproxy
 
 PACKAGE = Path(scrapy_resiproxy.__file__).parent
-ALLOWED = {("names.py", "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler")}
+EXCEPTIONS = "names.py"
+"""The one file that may hold a private name of others."""
+ALLOWED = {(EXCEPTIONS, "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler")}
 """It has no other path, and Scrapy's documentation tells users to write this one."""
-ASKED_FOR = {("components/closing.py", "_slot")}
+ASKED_FOR = {(EXCEPTIONS, "_slot")}
 """Asked for by name where it is there: before Scrapy 2.19 the engine's scheduler has no public one."""
 PUBLIC = {"_replace", "_fields", "_asdict"}
 """What a named tuple calls its own, documented as public."""

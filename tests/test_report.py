@@ -65,7 +65,7 @@ def test_where_nothing_came_in_the_span_it_is_said_what_came_before_it() -> None
         ("transient", "network_down", Blame.LOCAL, "the network", "our own network fails"),
         ("terminal", "validator_error", Blame.LOCAL, "our own code", "our own code fails"),
         ("terminal", "dns_not_found", Blame.TARGET, "the target", "its name does not resolve: check the host"),
-        ("transient", "tls_error", Blame.TARGET, "the target", "the first line about that above says why"),
+        ("transient", "tls_error", Blame.TARGET, "the target", "TLS fails: check the certificate, the TLS versions"),
     ],
 )
 def test_who_is_at_fault_and_what_to_do_is_said(

@@ -139,3 +139,10 @@ def test_rotating_by_connection_needs_a_connection_of_its_own(
     assert crawl.verdicts._can_rotate(Request(url, meta=meta)) is rotates
     crawl.spider_opened()
     assert ("another exit needs another connection" in caplog.text) is (proxy is STATIC and not tunnels)
+
+
+def test_observing_nothing_is_said_of_a_rotation_that_is_not_done(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"RESIPROXY_PROXY": STATIC, "RESIPROXY_SESSION_MODE": "rotate", "RESIPROXY_MODE": "observe"}
+    Crawl.of(get_crawler(Named, {**settings, "LOG_ENABLED": False})).spider_opened()
+    assert "another exit needs another connection" not in caplog.text
+    assert "RESIPROXY_PROXY is not used in observe mode" in caplog.text

@@ -104,7 +104,8 @@ def test_values_are_taken_as_the_command_line_gives_them(name: str, value: Any, 
         ("TUNNEL_PING_PATH", "", "a path that begins with '/', in ASCII and without spaces, or None"),
         ("TUNNEL_PING_PATH", "/\r\nX: y", "a path that begins with '/', in ASCII and without spaces, or None"),
         ("DEADLETTER_FILE", "", "a path"),
-        ("DEADLETTER_FILE", None, "a path"),
+        ("DEADLETTER_FILE", None, "a path (RESIPROXY_DEADLETTER_ENABLED = False is for no feed at all)."),
+        ("DEADLETTER_FILE", "None", "a path (RESIPROXY_DEADLETTER_ENABLED = False is for no feed at all)."),
         ("PROVIDER", " ", "a non-empty, printable string, or None"),
         ("COUNTRY", "d\ne", "a non-empty, printable string, or None"),
         ("TUNNEL_LEDGER", "led\0ger", "a non-empty, printable string, or None"),
@@ -305,6 +306,16 @@ def test_retry_times_counts_where_attempts_were_not_set() -> None:
 def test_a_wrong_setting_of_scrapys_own_is_named_like_ours(name: str, value: Any, allowed: str) -> None:
     with pytest.raises(SettingError, match=re.escape(f"{name} is {value!r}; it must be {allowed}")):
         read(Settings({name: value}))
+
+
+@pytest.mark.parametrize("name", ["RETRY_HTTP_CODES", "RETRY_EXCEPTIONS"])
+@pytest.mark.parametrize("nothing", [None, "", []], ids=repr)
+def test_a_list_of_scrapys_that_is_nothing_is_empty_as_for_scrapy(name: str, nothing: Any) -> None:
+    settings = Settings({name: nothing})
+    assert settings.getlist(name) == []
+    adopted = read(settings)
+    assert getattr(adopted.general, name.lower()) == ()
+    assert adopted.adopted == (f"{name}=[]",)
 
 
 def test_all_that_was_adopted_from_scrapys_retry_settings_is_named() -> None:

@@ -55,7 +55,7 @@ class Alarms:
         for target in self.runtime.tally.worst(max(LINES_AT_MOST, self.settings.stats_max_targets)):
             counts = self.runtime.tally.targets[target]
             if not isinstance(counts, AllCounts) or not counts.reasons:
-                break
+                break  # It never failed, so none after it did: worst() goes by failures first.
             line = self._line(target, counts)
             if line is not None and lines < LINES_AT_MOST:
                 logger.warning("%s", line, extra={"spider": self.runtime.crawler.spider})

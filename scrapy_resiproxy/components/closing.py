@@ -9,7 +9,7 @@ from scrapy.core.scheduler import Scheduler
 
 from scrapy_resiproxy.components.flow import again, host_of, state_of
 from scrapy_resiproxy.components.surfaced import last_outcome
-from scrapy_resiproxy.names import META_STATE
+from scrapy_resiproxy.names import META_STATE, scheduler_of
 from scrapy_resiproxy.schedule.waiting import Waiting
 from scrapy_resiproxy.wording import counted
 
@@ -77,7 +77,7 @@ class Closing:
         """What is still in Scrapy's queues in memory, whosever they are."""
         for queue in self.runtime.queues:
             yield from queue.drain()
-        scheduler = self._scheduler()
+        scheduler = scheduler_of(self.runtime.engine)
         if self.runtime.queues or _is_foreign(scheduler):
             return
         try:
@@ -87,15 +87,9 @@ class Closing:
             # A queue of the project's own must not cost the others their letters.
             logger.exception("What is left in the scheduler's queue cannot be read")
 
-    def _scheduler(self) -> Any:
-        """The engine's scheduler. It has no public name before Scrapy 2.19."""
-        engine = self.runtime.engine
-        holder = engine if hasattr(engine, "scheduler") else getattr(engine, "_slot", None)
-        return getattr(holder, "scheduler", None)
-
     def _taken_back(self, request: Request) -> bool:
         """Whether a scheduler that outlives the process (scrapy-redis …) took a request that was never sent."""
-        scheduler = self._scheduler()
+        scheduler = scheduler_of(self.runtime.engine)
         if scheduler is None or not _is_foreign(scheduler):
             return False
         request.meta.pop(META_STATE, None)

@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
 
 TUNNEL_HANDLER = "TunnelDownloadHandler"
+END_OF_DATES = 253_402_300_800
+"""Seconds from the epoch to the year 10000, which no date can hold."""
 SEND_MARGIN = 30.0
 """Seconds beyond the download timeout after which a permit that nobody ended is taken back."""
 
@@ -199,15 +201,16 @@ class Crawl:
     def _join_tunnels(self) -> None:
         """Where our tunnels carry https, they end with their session and keep quiet where nothing may be sent."""
         runtime = self.runtime
-        if not str(runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get("https")).endswith(TUNNEL_HANDLER):
+        handler = runtime.crawler.settings.getwithbase("DOWNLOAD_HANDLERS").get("https")
+        if not getattr(handler, "__name__", str(handler)).endswith(TUNNEL_HANDLER):
             return
         # Not at the top: it loads Twisted's web client, which a crawl without a reactor must not need.
-        from scrapy_resiproxy.components.tunnel_handler import tunnels_of  # noqa: PLC0415
+        from scrapy_resiproxy.components.tunnel_handler import carries, tunnels_of  # noqa: PLC0415
 
         tunnels = tunnels_of(runtime.crawler)
         if tunnels is None:
             return
-        self.verdicts.own_tunnels = runtime.config.tunnel.tunnel_enabled
+        self.verdicts.own_tunnels = runtime.pool is not None and carries(runtime.crawler, runtime.pool.sample())
         runtime.on_session_closed.append(tunnels.close_session)
         runtime.tunnel_figures = tunnels.figures
         tunnels.is_held = lambda route: runtime.is_held(route.target)
@@ -218,11 +221,14 @@ class Crawl:
     def _look_at_rotation(self) -> None:
         """Say so where ``rotate`` cannot be had."""
         pool = self.runtime.pool
-        if pool is not None and pool.rotates_by_connection and not self.verdicts.own_tunnels:
+        if pool is None or self.runtime.observing:
+            return
+        if pool.rotates_by_connection and not self.verdicts.own_tunnels:
             logger.warning(
                 "RESIPROXY_SESSION_MODE is 'rotate' and RESIPROXY_PROXY has no {session}: another exit needs another "
                 "connection, and the download handler for https uses its connections again. Requests to one https site "
-                "share an exit, and a refused one is not retried there. Give the URL a {session}, or use %s.",
+                "share an exit, and a refused one is not retried there. Give the URL a {session}, or have %s carry "
+                "https, which it does through an http:// proxy and without DOWNLOADER_CLIENTCONTEXTFACTORY.",
                 TUNNEL_HANDLER,
             )
 
@@ -263,10 +269,14 @@ class Crawl:
 
 
 def _story_in(request: Request) -> dict[str, Any]:
-    """What was told of *request* when it was delivered; empty where somebody has written something else there."""
+    """What was told of *request* when it was delivered; empty where somebody has written something else there.
+
+    What is in an attempt may be anything: the letter takes of it what JSON holds.
+    """
     story = request.meta.get(META_STORY)
-    if not isinstance(story, dict) or not isinstance(story.get("first"), (int, float)):
+    first = story.get("first") if isinstance(story, dict) else None
+    if not isinstance(story, dict) or not isinstance(first, (int, float)) or not 0 <= first < END_OF_DATES:
         return {}
     attempts = story.get("attempts")
     told = [attempt for attempt in attempts if isinstance(attempt, dict)] if isinstance(attempts, list) else []
-    return {"first": story["first"], "attempts": told}
+    return {"first": first, "attempts": told}

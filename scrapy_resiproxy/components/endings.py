@@ -37,7 +37,9 @@ SAID_ELSEWHERE = frozenset({"circuit_open", "proxy_refused", "retry_after_too_lo
 """Reasons without a log line for each request: a target or a proxy that is gone is said once."""
 
 HINTS = {"dns_not_found": ", the name of its host does not resolve"}
-"""Words for who does not know the outcome's reason; what is so told has no other line."""
+"""Added to the line of a request that is given up, by the outcome's reason. Where there is a hint that line is logged
+even for SAID_ELSEWHERE: nothing else would tell.
+"""
 
 REFUSED_BY_PROXY = {
     "proxy_auth": "check user name and password",

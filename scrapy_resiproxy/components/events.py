@@ -166,7 +166,9 @@ class Events:
             return f" ({why})"
         if flaky.row:
             return f" ({flaky.row} answers in a row, the last one {why})"
-        window = self.runtime.governor.settings_of(event.target).circuit_window
+        # What TARGETS says of "*" is of targets: an endpoint's circuit goes by the settings of all.
+        guard = self.runtime.config.guard if is_proxy else self.runtime.governor.settings_of(event.target)
+        window = guard.circuit_window
         return f" ({flaky.failure_ratio:.0%} of its answers in the last {lasting(window)}, the last one {why})"
 
     def _circuit_closed(self, event: GuardEvent) -> None:

@@ -174,7 +174,7 @@ class ResiproxyExtension:
         if kept:
             waits = counted(kept, "request waits", "requests wait")
             logger.warning("%s in JOBDIR: run the same command again to go on.", waits)
-        command = command_of(self.runtime.crawler)
+        command = command_of(self.runtime.crawler, self.runtime.config.deadletters.deadletter_redact)
         for line in replay_lines(
             str(office.path), office.written, stored=office.stored, final=office.final, command=command
         ):

@@ -31,6 +31,7 @@ from scrapy_resiproxy.deadletter.lock import LockedError
 from scrapy_resiproxy.deadletter.progress import Delivery, Summary
 from scrapy_resiproxy.deadletter.replay import WHY_LEFT, Filter, Selection, select
 from scrapy_resiproxy.names import META_REPLAY
+from scrapy_resiproxy.redact import MASK
 from scrapy_resiproxy.runtime import Runtime
 from scrapy_resiproxy.settings import SettingError
 from scrapy_resiproxy.settings_reader import ENABLED, is_on
@@ -120,11 +121,14 @@ class ReplaySpiderMiddleware:
         self._announce(files)
 
     def _fits(self, entry: Entry) -> bool:
-        """Whether a letter's spider arguments are those that this spider shows as attributes."""
+        """Whether a letter's spider arguments are those that this spider shows as attributes.
+
+        What a letter may not hold cannot be compared.
+        """
         if self.wanted.spider_args:
             return True
-        arguments = json.loads(entry.spider_args)
-        return all(str(getattr(self.spider, name, None)) == str(value) for name, value in arguments.items())
+        told = {name: str(value) for name, value in json.loads(entry.spider_args).items()}
+        return all(MASK in value or str(getattr(self.spider, name, None)) == value for name, value in told.items())
 
     def _announce(self, files: list[str]) -> None:
         problems = self.selection.problems

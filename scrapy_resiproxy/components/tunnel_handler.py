@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urldefrag
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from scrapy import signals
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
@@ -56,12 +56,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATS: Final = f"{STATS_PREFIX}/tunnel"
+CARRIED: Final = "http"
+"""The scheme of the proxies to which tunnels lead."""
 _transports: WeakKeyDictionary[Crawler, TunnelTransport] = WeakKeyDictionary()
+_carrying: WeakSet[Crawler] = WeakSet()
+"""Crawls whose tunnels are not switched off."""
 
 
 def tunnels_of(crawler: Crawler) -> TunnelTransport | None:
     """The tunnels of *crawler*, None where no :class:`TunnelDownloadHandler` is in use."""
     return _transports.get(crawler)
+
+
+def carries(crawler: Crawler, proxy: str) -> bool:
+    """Whether https requests of *crawler* with *proxy*, a URL, go through those tunnels, and not to another handler."""
+    return crawler in _carrying and proxy.startswith(f"{CARRIED}://")
 
 
 _NO_SOCKS: Final = (
@@ -117,6 +126,8 @@ class TunnelDownloadHandler(BaseDownloadHandler):
         )
         self._publishing = LoopingCall(self._publish)
         _transports[crawler] = self._transport
+        if self._enabled:
+            _carrying.add(crawler)
         crawler.signals.connect(self._start_publishing, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
@@ -126,7 +137,7 @@ class TunnelDownloadHandler(BaseDownloadHandler):
             raise NotSupported(_NO_SOCKS.format(scheme=scheme))
         if scheme == "https" and is_https and not self._carries_all:
             raise NotSupported(_NO_TLS_IN_TLS)
-        if scheme != "http" or not self._enabled or not is_https:
+        if scheme != CARRIED or not self._enabled or not is_https:
             response: Response = await self._fallback.download_request(request)
             return response
         timeout = request.meta.get("download_timeout") or self._settings.timeout

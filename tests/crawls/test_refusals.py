@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crawl_kit import crawl
 from scrapy import Spider
-from scrapy.crawler import Crawler
 from scrapy.utils.test import get_crawler
 
 from scrapy_resiproxy.components.extension import ResiproxyExtension
 from scrapy_resiproxy.components.refusing import is_refused, refuse
-from scrapy_resiproxy.components.replay_hint import command_of
 from scrapy_resiproxy.schedule.store import FILE_NAME, WaitingStore
 
 if TYPE_CHECKING:
@@ -305,60 +302,3 @@ def test_a_replay_by_setting_adds_to_a_feed_that_can_be_added_to(tmp_path: Path)
     assert out.read_text() == "precious\n"
     assert crawled.stats["finish_reason"] == "finished"
     assert "Replaying 1 dead letter" in crawled.log
-
-
-# What the user is told to do with dead letters
-
-
-def hint(stderr: str) -> str:
-    (line,) = [line for line in stderr.splitlines() if "To send it again: " in line]
-    return line.partition("To send it again: ")[2]
-
-
-def test_a_spider_of_a_file_gets_a_command_that_replays_its_letters(tmp_path: Path) -> None:
-    spider = (
-        "import scrapy\n\nclass Items(scrapy.Spider):\n    name = 'items'\n    start_urls = ['http://127.0.0.1:9/']\n"
-    )
-    options = ["-s", "RESIPROXY_MAX_ATTEMPTS=1", "-a", "shop=a b"]
-    first = runspider(tmp_path, *options, spider=spider)
-    (feed,) = tmp_path.glob("deadletter/**/*.jsonl")
-    command = shlex.split(hint(first.stderr))
-    assert command == [
-        *("scrapy", "runspider", str(tmp_path / "items.py"), "-a", "shop=a b"),
-        *("-s", f"RESIPROXY_REPLAY={feed.relative_to(tmp_path)}"),
-    ]
-    second = runspider(tmp_path, *options[:2], *command[3:], spider=spider)
-    assert "Replaying 1 dead letter" in second.stderr
-
-
-def test_a_script_gets_the_setting_that_replays_its_letters(tmp_path: Path) -> None:
-    crawled = crawl(tmp_path / "first", ["http://127.0.0.1:9/item/1"], {"RESIPROXY_MAX_ATTEMPTS": 1})
-    (feed,) = (tmp_path / "first").glob("deadletter/**/*.jsonl")
-    assert hint(crawled.log) == f"RESIPROXY_REPLAY = '{feed.relative_to(tmp_path / 'first')}' in the settings"
-
-
-def told(loader: str) -> list[str]:
-    """How all letters of a feed, those with a page, and final ones are run again, by a spider of no project."""
-
-    class Other(Spider):
-        name = "other"
-
-    command = command_of(Crawler(Other, {"SPIDER_LOADER_CLASS": loader, "SPIDER_MODULES": ["shop.spiders"]}))
-    return [command("a.jsonl"), command("a.jsonl", offline=True), command("a.jsonl", reasons=["terminal"])]
-
-
-def test_a_command_for_a_file_says_all_that_is_wanted() -> None:
-    plain = f"scrapy runspider {__file__} -s RESIPROXY_REPLAY=a.jsonl"
-    assert told("scrapy.spiderloader.DummySpiderLoader") == [
-        plain,
-        plain + """ -s 'RESIPROXY_REPLAY_FILTER={"offline": true}'""",
-        plain + """ -s 'RESIPROXY_REPLAY_FILTER={"reason": ["terminal"]}'""",
-    ]
-
-
-def test_settings_for_a_script_say_all_that_is_wanted() -> None:
-    assert told("scrapy.spiderloader.SpiderLoader") == [
-        "RESIPROXY_REPLAY = 'a.jsonl' in the settings",
-        "RESIPROXY_REPLAY = 'a.jsonl' and RESIPROXY_REPLAY_FILTER = {'offline': True} in the settings",
-        "RESIPROXY_REPLAY = 'a.jsonl' and RESIPROXY_REPLAY_FILTER = {'reason': ['terminal']} in the settings",
-    ]

@@ -200,7 +200,7 @@ def test_sick_targets_get_a_line_and_the_end_a_table(day: Any) -> None:
     assert "Retries wanted per request" in crawled.log
     assert "target        requests  good" in crawled.log
     assert "per 1,000 good pages" in crawled.log
-    assert "To send them again: RESIPROXY_REPLAY = 'deadletter/probe/" in crawled.log
+    assert "To send them again: set RESIPROXY_REPLAY = 'deadletter/probe/" in crawled.log
     assert crawled.stats["resiproxy/targets/down.example/deadletter/written_count"] == 20
     assert crawled.stats["resiproxy/targets/other/valid_count"] == 100
     assert crawled.stats["resiproxy/incomplete_count"] == 20

@@ -35,6 +35,7 @@ from tunnel_kit import CANARY, LOGIN
 from twisted.internet import reactor, task
 from twisted.logger import globalLogPublisher
 
+from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.tunnel_handler import TunnelDownloadHandler, tunnels_of
 from scrapy_resiproxy.tunnel.errors import TunnelFailed
 from scrapy_resiproxy.tunnel.ledger import read_rows
@@ -380,6 +381,27 @@ async def switched_off_it_only_delegates(lab):
     ):
         handler = lab.handler(RESIPROXY_TUNNEL_FALLBACK_HANDLER=Elsewhere, **settings)
         assert (await lab.get(handler)).body == b"elsewhere"
+
+
+async def a_crawl_knows_whether_its_requests_have_tunnels_of_their_own(lab):
+    named, by_class = "scrapy_resiproxy.TunnelDownloadHandler", TunnelDownloadHandler
+    for settings, own in (
+        ({}, True),
+        ({"DOWNLOAD_HANDLERS": {"https": by_class}}, True),
+        ({"RESIPROXY_PROXY": "127.0.0.1:1"}, True),
+        ({"RESIPROXY_PROXY": "HTTP://u:p@{country}.proxy.example:1", "RESIPROXY_COUNTRY": "de"}, True),
+        ({"RESIPROXY_PROXY": None}, False),
+        ({"RESIPROXY_TUNNEL_ENABLED": False}, False),
+        ({"DOWNLOADER_CLIENTCONTEXTFACTORY": "some.Factory"}, False),
+        ({"RESIPROXY_PROXY": "https://u:p@127.0.0.1:1"}, False),
+        ({"DOWNLOAD_HANDLERS": {"https": Elsewhere}}, False),
+    ):
+        proxied = {"RESIPROXY_PROXY": "http://u:p@127.0.0.1:1", "RESIPROXY_SESSION_MODE": "rotate"}
+        placed = {"DOWNLOAD_HANDLERS": {"https": named}, "RESIPROXY_TUNNEL_FALLBACK_HANDLER": Elsewhere}
+        handler = lab.handler(**{**placed, **proxied, **settings})
+        crawl = Crawl.of(handler.crawler)
+        crawl._join_tunnels()
+        assert crawl.verdicts.own_tunnels is own, settings
 
 
 async def every_tunnel_leaves_a_line_in_the_ledger(lab):
