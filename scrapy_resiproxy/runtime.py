@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import secrets
+import sqlite3
 import time
 from functools import cached_property
 from pathlib import Path
@@ -119,7 +120,11 @@ class Runtime:
         """Open what outlives the process, and build the sessions, whose ids go on with the job."""
         salt = secrets.token_hex(8)
         if self.jobdir:
-            self.store = WaitingStore(Path(self.jobdir, FILE_NAME))
+            try:
+                self.store = WaitingStore(Path(self.jobdir, FILE_NAME))
+            except (OSError, sqlite3.Error) as error:
+                why = f"{FILE_NAME} in it cannot be used ({error})"
+                raise SettingError(f"JOBDIR is {self.jobdir!r}; {why}. It must be a folder of one job.") from None
             kept = self.store.fact("salt")
             if kept is None:
                 self.store.remember("salt", salt)

@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.utils.test import get_crawler
 
-from scrapy_resiproxy.components import rescheduler as module
+from scrapy_resiproxy.components import turns as module
 from scrapy_resiproxy.components.crawl import Crawl
 from scrapy_resiproxy.components.flow import state_of
 from scrapy_resiproxy.components.rescheduler import RELEASED_AT_ONCE, Rescheduler

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CANNOT = "JOBDIR keeps only what can be pickled, which a lambda as callback, for one, cannot"
+
 
 class Closing:
     """What of one crawl is left undone."""
@@ -44,17 +46,21 @@ class Closing:
         """See to everything that has no outcome. Scrapy's scheduler was closed before."""
         waiting = self.rescheduler.close()
         waiting += [self._waiting(hop) for hop in self.wire.unsettled()]
-        if self.runtime.store is not None:
+        store = self.runtime.store
+        if store is not None:
             for entry in waiting:
                 if entry.reason == "hop":
                     self.rescheduler.job.keep(entry)
-            self.kept = len(self.runtime.room) + sum(queue.left() for queue in self.runtime.queues)
-            self.rescheduler.job.close()
-        elif not self.runtime.observing:
+            on_disk = [queue for queue in self.runtime.queues if queue.key]
+            self.kept = sum(entry.id in store for entry in self.runtime.room) + sum(queue.left() for queue in on_disk)
+            waiting = [entry for entry in waiting if entry.id not in store]  # These cannot be pickled.
+        if not self.runtime.observing:
             self._bury(waiting)
+        if store is not None:
+            self.rescheduler.job.close()
 
     def _bury(self, waiting: list[Waiting[Request]]) -> None:
-        """Write letters of what was sent before; count the others."""
+        """Write letters of what was sent before, and count the others: of *waiting*, and of what only memory holds."""
         entries: dict[str, Waiting[Request]] = {}
         for request in self._left_in_memory():
             if (state := state_of(request)) is None:
@@ -71,12 +77,14 @@ class Closing:
                 self.unsent += 1
         if self.unsent:
             lost = counted(self.unsent, "request was never sent and is", "requests were never sent and are")
-            logger.warning("%s not kept: with JOBDIR a stopped crawl goes on where it was.", lost)
+            hint = "with JOBDIR a stopped crawl goes on where it was" if self.runtime.store is None else CANNOT
+            logger.warning("%s not kept: %s.", lost, hint)
 
     def _left_in_memory(self) -> Iterator[Request]:
         """What is still in Scrapy's queues in memory, whosever they are."""
         for queue in self.runtime.queues:
-            yield from queue.drain()
+            if not queue.key or self.runtime.store is None:
+                yield from queue.drain()
         scheduler = scheduler_of(self.runtime.engine)
         if self.runtime.queues or _is_foreign(scheduler):
             return

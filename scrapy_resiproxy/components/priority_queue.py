@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.pqueues import DownloaderAwarePriorityQueue
 
-from scrapy_resiproxy.components.queue_state import foreign_line, is_state, put_aside
+from scrapy_resiproxy.components.queue_state import after_kill, foreign_line, is_state
 from scrapy_resiproxy.components.refusing import is_refused, refuse
 from scrapy_resiproxy.guard.governor import GivenUp
 from scrapy_resiproxy.names import META_TARGET
@@ -59,6 +59,8 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         if not is_state(slot_startprios):
             refuse(crawler, foreign_line(crawler.settings["JOBDIR"], slot_startprios))
         self._refused = is_refused(crawler)
+        self._finds_more = bool(key) and self._runtime is not None and self._runtime.was_killed
+        """Whether a file that is opened may hold what a killed run has left in it."""
         self._count = 0
         self._target_in: dict[str, str | None] = {}
         """Whose requests are in each slot; None where it mixes targets, which are then held one by one later."""
@@ -69,24 +71,17 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         self._held: dict[str, float] = {}
         self._holds: list[tuple[float, str]] = []
         self._kept_slots: set[str] = set()
-        readable = not self._refused and self._is_readable(key, downstream_queue_cls)
-        left = slot_startprios if readable else None
-        super().__init__(crawler, downstream_queue_cls, key, left, start_queue_cls=start_queue_cls)
+        if self._refused:
+            slot_startprios = None
+        elif self._finds_more:
+            slot_startprios = after_kill(Path(key), downstream_queue_cls)
+        super().__init__(crawler, downstream_queue_cls, key, slot_startprios, start_queue_cls=start_queue_cls)
         for slot, queue in self.pqueues.items():
             self._count += len(queue)
             self._learn(slot, self._runtime.config.target_key(slot) if self._runtime else slot)
             self._idle[slot] = None
         if self._runtime is not None:
             self._runtime.queues.append(self)
-
-    def _is_readable(self, key: str, downstream_queue_cls: type) -> bool:
-        """Whether the queue files in the folder *key* can be gone on with; they are put aside if not."""
-        # SQLite queues (Scrapy 2.19) survive a kill by themselves.
-        survives = any("sqlite" in cls.__name__.lower() for cls in downstream_queue_cls.__mro__)
-        if not key or survives or self._runtime is None or not self._runtime.was_killed:
-            return True
-        put_aside(Path(key))
-        return False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Any:
@@ -102,8 +97,9 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         queue = self.pqueues.get(slot)
         if queue is None:
             queue = self.pqueues[slot] = self.pqfactory(slot)
+        before = len(queue) if self._finds_more else 0
         queue.push(request)
-        self._count += 1
+        self._count += len(queue) - before if self._finds_more else 1
         if self._runtime is not None:
             self._runtime.on_queued(request)
         if slot not in self._target_in:
@@ -118,7 +114,12 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         if slot is None:
             return None
         queue = self.pqueues[slot]
-        request = queue.pop()
+        try:
+            request = queue.pop()
+        except Exception:
+            # It is gone from the queue, and cannot be made again: its callback has another name by now …
+            self._count = sum(map(len, self.pqueues.values()))
+            raise
         if request is not None:
             self._count -= 1
             target = self._target_in[slot]

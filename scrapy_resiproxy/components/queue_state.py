@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,32 @@ def is_state(value: Any) -> bool:
     )
 
 
+def after_kill(directory: Path, queue_cls: type) -> dict[str, list[int]] | None:
+    """What a killed run has left in *directory*, in queues of *queue_cls*, that can be gone on with.
+
+    SQLite queues (Scrapy 2.19) survive a kill by themselves; the files of others are put aside.
+    """
+    if any("sqlite" in cls.__name__.lower() for cls in queue_cls.__mro__):
+        return _slots_in(directory)
+    _put_aside(directory)
+    return None
+
+
+def _slots_in(directory: Path) -> dict[str, list[int]]:
+    """The slots and priorities of the queue files in *directory*: a killed run has not written them down.
+
+    A slot's folder is its name, with other characters in the place of those that a path cannot have, and the name's
+    MD5. One whose name cannot be read off is found when the next request comes into it.
+    """
+    found = {}
+    for folder in directory.iterdir() if directory.is_dir() else ():
+        slot, _, digest = folder.name.rpartition("-")
+        if hashlib.md5(slot.encode(), usedforsecurity=False).hexdigest() == digest and folder.is_dir():
+            files = [re.fullmatch(r"(-?\d+)s?", file.name) for file in folder.iterdir()]
+            found[slot] = sorted({int(file[1]) for file in files if file})
+    return found
+
+
 def foreign_line(jobdir: str, state: Any) -> str:
     """Why a job with *state* is refused."""
     return (
@@ -38,7 +66,7 @@ def foreign_line(jobdir: str, state: Any) -> str:
     )
 
 
-def put_aside(directory: Path) -> None:
+def _put_aside(directory: Path) -> None:
     """Move what a killed run left in *directory* out of the way, and say so.
 
     Scrapy's pickled disk queues write their counters only when they are closed: opened again after a kill they hand out

@@ -12,6 +12,7 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_resiproxy.components.feeds import leave_untouched
+from scrapy_resiproxy.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,6 +36,7 @@ def refuse(crawler: Crawler, line: str) -> None:
     ``scrapy crawl`` and ``scrapy runspider`` end with exit code 1 then. The spider's ``start`` does not run, what a job
     holds stays there, and no item feed is emptied.
     """
+    line = redact_text(line)
     if crawler not in _refused:
         _refused[crawler] = set()
         _end(crawler)

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import scrapy
 from days import pages
 
 PATIENT = {
@@ -357,3 +358,79 @@ def test_a_page_behind_a_redirect_is_fetched_again(day: Any, leads: str, method:
     asked = Counter((crawled.directory / "asked.txt").read_text().split("\n"))
     # Only another session is worth going through the door again; a form is not sent twice for less.
     assert [asked[f"{method} /item/{n}"] for n in range(3)] == [1, 1, 1 if leads == "refresh" else 2]
+
+
+SQLITE = {
+    "JOBDIR": "job",
+    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleLifoSQLiteQueue",
+    "SCHEDULER_START_DISK_QUEUE": "scrapy.squeues.PickleFifoSQLiteQueue",
+    "CONCURRENT_REQUESTS": 4,
+}
+
+
+@pytest.mark.skipif(scrapy.version_info < (2, 19), reason="Scrapy has SQLite queues since 2.19")
+@pytest.mark.parametrize("again", [False, True], ids=["without start requests", "with the same start requests"])
+def test_what_sqlite_queues_held_at_a_kill_is_gone_on_with(day: Any, again: bool) -> None:
+    with day("flaky:p=0.5,once=false") as today:
+        running = today.start(pages(40), {**PATIENT, **SQLITE, "RESIPROXY_BACKOFF_BASE": 2})
+        run_until(running, today, 10)
+        running.send(signal.SIGKILL)
+        first = running.wait()
+        queue = first.directory / "job" / "requests.queue"
+        killed = [path.name for path in queue.rglob("*") if path.is_file()]
+        today.lab.set_behaviour("shop.example", "ok")
+        second = today.crawl(pages(40) if again else [], {**HASTY, **SQLITE})
+    assert killed
+    assert second.stats["finish_reason"] == "finished"
+    delivered = {page["url"] for page in [*first.good, *second.good]}
+    # What start() had not yielded when the kill came is nowhere else.
+    assert delivered == set(pages(40)) if again else len(delivered) > 10
+    assert [path.name for path in queue.rglob("*") if path.is_file()] == ["active.json"]
+
+
+def test_a_job_whose_callback_has_gone_comes_to_its_end(day: Any) -> None:
+    before = """
+class RenamedSpider(ProbeSpider):
+    def old_name(self, response):
+        yield from self.parse(response)
+
+    def request(self, url, **kwargs):
+        return Request(url, callback=self.old_name if url.endswith("7") else self.parse, errback=self.failed)
+"""
+    settings = {"JOBDIR": "job", "CONCURRENT_REQUESTS": 2}
+    with day("ok:latency=0.05") as today:
+        running = today.start(pages(40), settings, spider=before, name="RenamedSpider")
+        run_until(running, today, 10)
+        running.send(signal.SIGTERM)
+        first = running.wait()
+        second = today.crawl([], settings, spider="class RenamedSpider(ProbeSpider):\n    pass\n", name="RenamedSpider")
+    assert second.stats["finish_reason"] == "finished"
+    delivered = {page["url"] for page in [*first.good, *second.good]}
+    assert delivered >= {url for url in pages(40) if not url.endswith("7")}
+
+
+@pytest.mark.parametrize("end", ["given up", "stopped"])
+def test_what_a_job_cannot_keep_becomes_letters(day: Any, end: str) -> None:
+    source = """
+class LambdaSpider(ProbeSpider):
+    def request(self, url, **kwargs):
+        return Request(url, callback=lambda response: None, errback=lambda failure: None)
+"""
+    settings = {"JOBDIR": "job", "CONCURRENT_REQUESTS": 4}
+    with day("down") as today:
+        if end == "stopped":
+            running = today.start(
+                pages(20), {**settings, "RESIPROXY_TARGET_GIVE_UP": 60}, spider=source, name="LambdaSpider"
+            )
+            run_until(running, today, 5)
+            running.send(signal.SIGTERM)
+            crawled = running.wait()
+        else:
+            crawled = today.crawl(pages(20), settings, spider=source, name="LambdaSpider")
+    sent = crawled.stats["resiproxy/deadletter/written_count"]
+    assert len(crawled.letters) == sent > 0
+    assert "in JOBDIR: run the same command again" not in crawled.log
+    unsent = 20 - sent
+    if unsent:
+        assert f"{unsent} request" in crawled.log
+        assert "JOBDIR keeps only what can be pickled" in crawled.log

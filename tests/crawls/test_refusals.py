@@ -201,6 +201,44 @@ def test_a_killed_job_is_as_it_was_after_a_run_that_was_refused(wrong: dict[str,
     store.close()
 
 
+@pytest.mark.parametrize("kind", ["no database", "a folder"])
+def test_a_store_that_cannot_be_used_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    job.mkdir()
+    if kind == "a folder":
+        (job / FILE_NAME).mkdir()
+    else:
+        (job / FILE_NAME).write_text("nonsense " * 1000)
+    crawled = crawl(tmp_path / "crawl", settings={"JOBDIR": str(job)}, spider=PAGES, name="Job")
+    (line,) = crawled.lines("ERROR")
+    assert f"JOBDIR is {str(job)!r}; resiproxy.sqlite in it cannot be used" in line
+    assert "Traceback" not in crawled.log
+    assert crawled.notes == []
+
+
+SECRET = "http://user:canary-pa55@gw.example:1"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"RESIPROXY_TARGETS": SECRET},
+        {"RESIPROXY_TARGETS": {"a.example": SECRET}},
+        {"RESIPROXY_PROVIDER": SECRET},
+        {"RESIPROXY_COUNTRY": SECRET},
+        {"RESIPROXY_MODE": SECRET},
+        {"RESIPROXY_REPLAY": SECRET},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_a_proxy_in_the_wrong_setting_tells_nobody_its_password(settings: dict[str, Any], tmp_path: Path) -> None:
+    wrong = {"RESIPROXY_PROXY": "http://gw.example:1", **settings}
+    crawled = crawl(tmp_path / "crawl", settings=wrong, spider=STARTS, name="Starting")
+    assert "scrapy_resiproxy refuses to start." in crawled.log
+    ours = [line for line in crawled.log.splitlines() if " [scrapy_resiproxy" in line]
+    assert not any("canary-pa55" in line for line in ours)
+
+
 @pytest.mark.parametrize("state", [{}, []])
 def test_a_job_with_nothing_in_its_queue_is_anybodys(state: Any, tmp_path: Path) -> None:
     write_job(tmp_path / "job", state)
