@@ -258,8 +258,9 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
         return self._least_busy()
 
     def _least_busy(self) -> str | None:
-        """The busy slot with the fewest downloads. Those that have none any more are idle again, all at once: so the
-        next look comes only after as many pops as were freed here.
+        """The busy slot with the fewest downloads, if it has a place for one more: what waits in the downloader goes
+        out whatever its target says meanwhile. Those without any are idle again, all at once: so the next look comes
+        only after as many pops as were freed here.
         """
         downloading = self._downloader.slots
         least, fewest, freed = None, NEVER, []
@@ -267,7 +268,7 @@ class GuardedPriorityQueue(DownloaderAwarePriorityQueue):
             found = downloading.get(slot)
             if found is None or not found.active:
                 freed.append(slot)
-            elif len(found.active) < fewest:
+            elif len(found.active) < min(fewest, found.concurrency):
                 least, fewest = slot, len(found.active)
         for slot in freed:
             del self._busy[slot]

@@ -182,7 +182,7 @@ class Spoiler:
             raise OSError("not a gzip file")
         return response
 """
-    settings = {"DOWNLOADER_MIDDLEWARES": {"spider_under_test.Spoiler": 595}}
+    settings = {"DOWNLOADER_MIDDLEWARES": {"spider_under_test.Spoiler": 595}, "RESIPROXY_CIRCUIT_CONSECUTIVE": 100}
     with day("ok") as today:
         crawled = today.crawl(pages(10), settings, **spider(more=more))
         sent = today.lab.summary()["requests"]
